@@ -225,10 +225,41 @@ text_utf16_length(const char *s, size_t len)
 	return units;
 }
 
+/* the UTF-16 units of a text one after the other */
+typedef struct UnitReader
+{
+	const char *s;
+	size_t		len;
+	uint32_t	low;			/* second half of a pair, to be given next; 0 = none */
+} UnitReader;
+
+/* next unit, or -1 at the end */
+static int32_t
+unit_next(UnitReader *reader)
+{
+	uint32_t	c = reader->low;
+	int			size;
+
+	if (c != 0)
+	{
+		reader->low = 0;
+		return (int32_t) c;
+	}
+	if (reader->len == 0)
+		return -1;
+	c = text_code_point(reader->s, reader->len, &size);
+	reader->s += size;
+	reader->len -= (size_t) size;
+	if (c < 0x10000)
+		return (int32_t) c;
+	reader->low = 0xDC00 + ((c - 0x10000) & 0x3FF);
+	return (int32_t) (0xD800 + ((c - 0x10000) >> 10));
+}
+
 /*
- * Bytes order like code points.  That is the order of UTF-16 too, except that
- * characters above U+FFFF come before U+E000 to U+FFFF, since their first unit
- * is a surrogate.
+ * Bytes order like code points.  That is the order of UTF-16 too, unless a
+ * character above U+FFFF, whose first unit is a surrogate, meets one from the
+ * surrogates upwards.
  */
 int
 text_compare(SyncString a, SyncString b)
@@ -237,6 +268,8 @@ text_compare(SyncString a, SyncString b)
 	uint32_t	i;
 	unsigned char x;
 	unsigned char y;
+	UnitReader	left;
+	UnitReader	right;
 
 	if (shared == 0 || memcmp(a.data, b.data, shared) == 0)
 		return (a.len > b.len) - (a.len < b.len);
@@ -244,9 +277,22 @@ text_compare(SyncString a, SyncString b)
 		;
 	x = (unsigned char) a.data[i];
 	y = (unsigned char) b.data[i];
-	if (x >= 0xEE && y >= 0xEE && (x >= 0xF0) != (y >= 0xF0))
-		return x >= 0xF0 ? -1 : 1;
-	return x < y ? -1 : 1;
+	if (x < 0xED || y < 0xED || (x >= 0xF0) == (y >= 0xF0))
+		return x < y ? -1 : 1;
+
+	/* both bytes are the first of a character */
+	left = (UnitReader) {a.data + i, a.len - i, 0};
+	right = (UnitReader) {b.data + i, b.len - i, 0};
+	for (;;)
+	{
+		int32_t		l = unit_next(&left);
+		int32_t		r = unit_next(&right);
+
+		if (l != r)
+			return l < r ? -1 : 1;
+		if (l < 0)
+			return 0;
+	}
 }
 
 SyncString
