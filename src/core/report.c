@@ -1,0 +1,122 @@
+/*-------------------------------------------------------------------------
+ *
+ * report.c
+ *	  The list of errors and warnings of one compilation.
+ *
+ * Does not decide what is an error.
+ *
+ * Invariant: the list holds at most RULES_REPORT_MAX messages and one more
+ * that says so; a fatal error is counted even when it is not kept.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report.h"
+
+void
+report_init(RulesReport *report, SyncArena *arena, const char *text, size_t len)
+{
+	memset(report, 0, sizeof(*report));
+	report->arena = arena;
+	report->text = text;
+	report->len = len;
+}
+
+static void
+report_append(RulesReport *report, RulesLevel level, const SyncError *error)
+{
+	RulesMessage *message = arena_new(report->arena, RulesMessage);
+
+	message->level = level;
+	message->error = *error;
+	if (report->last == NULL)
+		report->first = message;
+	else
+		report->last->next = message;
+	report->last = message;
+}
+
+void
+report_error(RulesReport *report, RulesLevel level, const SyncError *error)
+{
+	if (level == RULES_FATAL)
+		report->fatal_count++;
+	if (report->count < RULES_REPORT_MAX)
+		report_append(report, level, error);
+	else if (report->count == RULES_REPORT_MAX)
+	{
+		SyncError	more;
+
+		sync_error_set(&more, SYNC_ERROR_LIMIT, "more than %d messages; the rest is not shown",
+					   RULES_REPORT_MAX);
+		report_append(report, report->fatal_count > 0 ? RULES_FATAL : RULES_WARNING, &more);
+	}
+	report->count++;
+}
+
+/* the position costs a walk through the document: not for dropped messages */
+static void
+report_placed(RulesReport *report, RulesLevel level, SyncErrorCode code, const YamlNode *node,
+			  const size_t *offset, const char *text)
+{
+	SyncError	error;
+
+	sync_error_set(&error, code, "%s", text);
+	if (node != NULL && offset != NULL && report->count < RULES_REPORT_MAX)
+		yaml_position(report->text, report->len, node, *offset, &error.line, &error.column);
+	else if (node != NULL)
+	{
+		error.line = node->line;
+		error.column = node->column;
+	}
+	report_error(report, level, &error);
+}
+
+void
+report_node(RulesReport *report, RulesLevel level, SyncErrorCode code, const YamlNode *node,
+			const char *format,...)
+{
+	char		text[sizeof(((SyncError *) 0)->message)];
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	report_placed(report, level, code, node, NULL, text);
+}
+
+void
+report_offset(RulesReport *report, RulesLevel level, SyncErrorCode code, const YamlNode *scalar,
+			  size_t offset, const char *format,...)
+{
+	char		text[sizeof(((SyncError *) 0)->message)];
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	report_placed(report, level, code, scalar, &offset, text);
+}
+
+void
+report_hint(RulesReport *report, const char *format,...)
+{
+	SyncError  *error;
+	SyncError	cleaned;
+	char		text[sizeof(error->hint)];
+	va_list		args;
+
+	if (report->last == NULL || report->count > RULES_REPORT_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+
+	/* a message is cleaned to valid UTF-8; the shorter hint goes the same way */
+	sync_error_set(&cleaned, SYNC_OK, "%s", text);
+	error = &report->last->error;
+	memcpy(error->hint, cleaned.message, strlen(cleaned.message) + 1);
+}

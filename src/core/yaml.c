@@ -1,0 +1,677 @@
+/*-------------------------------------------------------------------------
+ *
+ * yaml.c
+ *	  Builds the node tree of yaml_node.h from libyaml's events.
+ *
+ * libyaml only parses; what scalars mean, which keys are duplicates and what
+ * an alias is good for is decided here (sync-rules.md, section 1).
+ *
+ * libyaml is pulled event by event and never calls back, so allocating from
+ * the arena between two pulls jumps over no frame of it.  The parser and the
+ * event in hand own malloc'ed memory: a guard frees them before the jump goes
+ * on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <limits.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "yaml_node.h"
+
+/* an open map or sequence */
+typedef struct YamlLevel
+{
+	YamlNode   *node;
+	YamlNode   *key;			/* MAP: read, its value is still to come */
+	int			capacity;
+} YamlLevel;
+
+typedef struct YamlReader
+{
+	SyncArena  *arena;
+	SyncError  *error;
+	yaml_parser_t parser;
+	yaml_event_t event;
+	bool		has_event;
+	bool		failed;
+	int			node_count;
+	int			depth;
+	YamlLevel	levels[SYNC_YAML_MAX_DEPTH];
+	YamlNode   *root;
+} YamlReader;
+
+static void
+reader_fail_at(YamlReader *reader, SyncErrorCode code, int line, int column, const char *message)
+{
+	if (reader->failed)
+		return;
+	reader->failed = true;
+	sync_error_set(reader->error, code, "%s", message);
+	reader->error->line = line;
+	reader->error->column = column;
+}
+
+static void
+reader_fail(YamlReader *reader, SyncErrorCode code, const char *message)
+{
+	reader_fail_at(reader, code, (int) reader->event.start_mark.line + 1,
+				   (int) reader->event.start_mark.column + 1, message);
+}
+
+/* ---------------------------------------------------------------- scalars */
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool
+text_is_any(SyncString s, const char *const *words)
+{
+	for (; *words != NULL; words++)
+	{
+		if (strlen(*words) == s.len && memcmp(*words, s.data, s.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* 0x1F and 0o17: the core schema allows no sign there */
+static bool
+scalar_is_radix_number(SyncString s, YamlNode *node)
+{
+	int			base;
+	uint64_t	value = 0;
+	bool		overflow = false;
+
+	if (s.len < 3 || s.data[0] != '0' || (s.data[1] != 'x' && s.data[1] != 'o'))
+		return false;
+	base = s.data[1] == 'x' ? 16 : 8;
+	for (uint32_t i = 2; i < s.len; i++)
+	{
+		char		c = s.data[i];
+		int			digit;
+
+		if (is_digit(c))
+			digit = c - '0';
+		else if (c >= 'a' && c <= 'f')
+			digit = c - 'a' + 10;
+		else if (c >= 'A' && c <= 'F')
+			digit = c - 'A' + 10;
+		else
+			return false;
+		if (digit >= base)
+			return false;
+		if (value > (uint64_t) INT64_MAX / 16)
+			overflow = true;
+		value = value * (uint64_t) base + (uint64_t) digit;
+	}
+	node->is_integer = !overflow;
+	node->integer = overflow ? 0 : (int64_t) value;
+	return true;
+}
+
+/*
+ * [-+]? ( digits [. digits*] | . digits ) ( [eE] [-+]? digits )?
+ *
+ * Nothing in a sync config takes a fraction, so a number's value is only kept
+ * when it is integral: digits with trailing zeros moved over the point.
+ */
+static bool
+scalar_is_decimal_number(SyncString s, YamlNode *node)
+{
+	uint32_t	i = 0;
+	bool		negative = false;
+	bool		too_large = false;
+	int			digits = 0;
+	int64_t		mantissa = 0;
+	int64_t		scale = 0;		/* digits after the point taken into mantissa */
+	int64_t		exponent = 0;
+	bool		exponent_negative = false;
+
+	if (i < s.len && (s.data[i] == '-' || s.data[i] == '+'))
+		negative = s.data[i++] == '-';
+	for (bool point = false; i < s.len; i++)
+	{
+		if (s.data[i] == '.' && !point)
+			point = true;
+		else if (is_digit(s.data[i]))
+		{
+			digits++;
+			if (mantissa > (INT64_MAX - 9) / 10)
+				too_large = true;
+			else
+			{
+				mantissa = mantissa * 10 + (s.data[i] - '0');
+				scale += point;
+			}
+		}
+		else
+			break;
+	}
+	if (digits == 0)
+		return false;
+	if (i < s.len && (s.data[i] == 'e' || s.data[i] == 'E'))
+	{
+		i++;
+		if (i < s.len && (s.data[i] == '-' || s.data[i] == '+'))
+			exponent_negative = s.data[i++] == '-';
+		if (i == s.len)
+			return false;
+		for (; i < s.len && is_digit(s.data[i]); i++)
+		{
+			if (exponent < 10000)
+				exponent = exponent * 10 + (s.data[i] - '0');
+		}
+	}
+	if (i != s.len)
+		return false;
+
+	scale -= exponent_negative ? -exponent : exponent;
+	while (mantissa != 0 && scale > 0 && mantissa % 10 == 0)
+	{
+		mantissa /= 10;
+		scale--;
+	}
+	while (mantissa != 0 && scale < 0 && !too_large)
+	{
+		if (mantissa > INT64_MAX / 10)
+			too_large = true;
+		else
+			mantissa *= 10;
+		scale++;
+	}
+	node->is_integer = !too_large && (mantissa == 0 || scale == 0);
+	node->integer = !node->is_integer ? 0 : negative ? -mantissa : mantissa;
+	return true;
+}
+
+/* types a plain scalar by the core schema */
+static void
+scalar_resolve(YamlNode *node)
+{
+	static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+	static const char *const trues[] = {"true", "True", "TRUE", NULL};
+	static const char *const falses[] = {"false", "False", "FALSE", NULL};
+	static const char *const floats[] = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF",
+		"-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN", NULL};
+
+	if (text_is_any(node->text, nulls))
+		node->kind = YAML_KIND_NULL;
+	else if (text_is_any(node->text, trues))
+	{
+		node->kind = YAML_KIND_BOOL;
+		node->boolean = true;
+	}
+	else if (text_is_any(node->text, falses))
+		node->kind = YAML_KIND_BOOL;
+	else if (text_is_any(node->text, floats) ||
+			 scalar_is_radix_number(node->text, node) ||
+			 scalar_is_decimal_number(node->text, node))
+		node->kind = YAML_KIND_NUMBER;
+	else
+		node->kind = YAML_KIND_TEXT;
+}
+
+/* an explicit tag of the core schema must agree with the text */
+static YamlKind
+scalar_kind_of_tag(const char *tag)
+{
+	static const struct
+	{
+		const char *tag;
+		YamlKind	kind;
+	}			tags[] = {
+		{YAML_NULL_TAG, YAML_KIND_NULL},
+		{YAML_BOOL_TAG, YAML_KIND_BOOL},
+		{YAML_INT_TAG, YAML_KIND_NUMBER},
+		{YAML_FLOAT_TAG, YAML_KIND_NUMBER},
+	};
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+	{
+		if (strcmp(tag, tags[i].tag) == 0)
+			return tags[i].kind;
+	}
+	return YAML_KIND_OPAQUE;
+}
+
+static void
+scalar_type(YamlNode *node, const char *tag, bool plain)
+{
+	if (tag == NULL)
+	{
+		if (plain)
+			scalar_resolve(node);
+		else
+			node->kind = YAML_KIND_TEXT;
+	}
+	else if (strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0)
+		node->kind = YAML_KIND_TEXT;
+	else
+	{
+		YamlKind	wanted = scalar_kind_of_tag(tag);
+
+		scalar_resolve(node);
+		if (node->kind != wanted)
+			node->kind = YAML_KIND_OPAQUE;
+	}
+}
+
+/* ---------------------------------------------------------------- tree */
+
+static YamlNode *
+node_new(YamlReader *reader, YamlKind kind)
+{
+	YamlNode   *node;
+
+	if (++reader->node_count > SYNC_YAML_MAX_NODES)
+	{
+		reader_fail(reader, SYNC_ERROR_LIMIT, "the YAML document has too many values");
+		return NULL;
+	}
+	node = arena_new(reader->arena, YamlNode);
+	node->kind = kind;
+	node->line = (int) reader->event.start_mark.line + 1;
+	node->column = (int) reader->event.start_mark.column + 1;
+	return node;
+}
+
+static uint32_t
+text_hash(SyncString s)
+{
+	uint32_t	hash = 2166136261u;
+
+	for (uint32_t i = 0; i < s.len; i++)
+		hash = (hash ^ (uint8_t) s.data[i]) * 16777619u;
+	return hash;
+}
+
+/* two keys of one map are the same; found by hashing, as a map may be large */
+static void
+map_check_unique(YamlReader *reader, const YamlNode *map)
+{
+	size_t		size = 8;
+	int		   *slots;
+
+	while (size < (size_t) map->count * 2)
+		size *= 2;
+	slots = arena_array(reader->arena, int, size);
+	for (int i = 0; i < map->count; i++)
+	{
+		const YamlNode *key = map->entries[i].key;
+		size_t		at = text_hash(key->text) & (size - 1);
+
+		while (slots[at] != 0)
+		{
+			const YamlNode *other = map->entries[slots[at] - 1].key;
+
+			if (other->kind == key->kind && sync_string_equal(other->text, key->text))
+			{
+				char		message[200];
+
+				snprintf(message, sizeof(message), "the key \"%.*s\" appears twice in one map",
+						 key->text.len > 80 ? 80 : (int) key->text.len, key->text.data);
+				reader_fail_at(reader, SYNC_ERROR_SYNTAX, key->line, key->column, message);
+				return;
+			}
+			at = (at + 1) & (size - 1);
+		}
+		slots[at] = i + 1;
+	}
+}
+
+static void
+sequence_append(YamlReader *reader, YamlLevel *level, YamlNode *node)
+{
+	YamlNode   *sequence = level->node;
+
+	if (sequence->count == level->capacity)
+	{
+		int			capacity = level->capacity == 0 ? 4 : level->capacity * 2;
+
+		sequence->items = arena_grow(reader->arena, sequence->items,
+									 sizeof(YamlNode *) * (size_t) level->capacity,
+									 sizeof(YamlNode *) * (size_t) capacity);
+		level->capacity = capacity;
+	}
+	sequence->items[sequence->count++] = node;
+}
+
+static void
+map_append(YamlReader *reader, YamlLevel *level, YamlNode *node)
+{
+	YamlNode   *map = level->node;
+
+	if (level->key == NULL)
+	{
+		if (!yaml_is_scalar(node))
+			reader_fail(reader, SYNC_ERROR_SYNTAX, "a map key must be a text");
+		level->key = node;
+		return;
+	}
+	if (map->count == level->capacity)
+	{
+		int			capacity = level->capacity == 0 ? 4 : level->capacity * 2;
+
+		map->entries = arena_grow(reader->arena, map->entries,
+								  sizeof(YamlEntry) * (size_t) level->capacity,
+								  sizeof(YamlEntry) * (size_t) capacity);
+		level->capacity = capacity;
+	}
+	map->entries[map->count++] = (YamlEntry) {level->key, node};
+	level->key = NULL;
+}
+
+/* hangs a node where the document puts it */
+static void
+node_attach(YamlReader *reader, YamlNode *node)
+{
+	YamlLevel  *level;
+
+	if (reader->depth == 0)
+	{
+		reader->root = node;
+		return;
+	}
+	level = &reader->levels[reader->depth - 1];
+	if (level->node->kind == YAML_KIND_MAP)
+		map_append(reader, level, node);
+	else
+		sequence_append(reader, level, node);
+}
+
+static void
+level_open(YamlReader *reader, YamlKind kind)
+{
+	YamlNode   *node = node_new(reader, kind);
+
+	if (node == NULL)
+		return;
+	node_attach(reader, node);
+	if (reader->failed)
+		return;
+	if (reader->depth == SYNC_YAML_MAX_DEPTH)
+	{
+		reader_fail(reader, SYNC_ERROR_LIMIT, "the YAML document is nested too deeply");
+		return;
+	}
+	reader->levels[reader->depth++] = (YamlLevel) {.node = node};
+}
+
+static void
+level_close(YamlReader *reader)
+{
+	YamlNode   *node = reader->levels[--reader->depth].node;
+
+	if (node->kind == YAML_KIND_MAP)
+		map_check_unique(reader, node);
+}
+
+/* a collection with a foreign tag is no map or sequence any more */
+static bool
+collection_tag_is_foreign(const yaml_char_t *tag, const char *own)
+{
+	return tag != NULL && strcmp((const char *) tag, "!") != 0 &&
+		strcmp((const char *) tag, own) != 0;
+}
+
+static void
+read_scalar(YamlReader *reader)
+{
+	const yaml_event_t *event = &reader->event;
+	YamlNode   *node = node_new(reader, YAML_KIND_TEXT);
+
+	if (node == NULL)
+		return;
+	node->text.data = arena_strndup(reader->arena, (const char *) event->data.scalar.value,
+									event->data.scalar.length);
+	node->text.len = (uint32_t) event->data.scalar.length;
+	scalar_type(node, (const char *) event->data.scalar.tag,
+				event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE);
+	node_attach(reader, node);
+}
+
+static void
+read_alias(YamlReader *reader)
+{
+	YamlNode   *node = node_new(reader, YAML_KIND_ALIAS);
+
+	if (node != NULL)
+		node_attach(reader, node);
+}
+
+/* returns whether the stream goes on */
+static bool
+read_event(YamlReader *reader)
+{
+	const yaml_event_t *event = &reader->event;
+
+	switch (event->type)
+	{
+		case YAML_STREAM_END_EVENT:
+			return false;
+		case YAML_DOCUMENT_START_EVENT:
+			if (reader->root != NULL)
+				reader_fail(reader, SYNC_ERROR_SYNTAX, "only one YAML document is allowed");
+			break;
+		case YAML_ALIAS_EVENT:
+			read_alias(reader);
+			break;
+		case YAML_SCALAR_EVENT:
+			read_scalar(reader);
+			break;
+		case YAML_SEQUENCE_START_EVENT:
+			if (collection_tag_is_foreign(event->data.sequence_start.tag, YAML_SEQ_TAG))
+				reader_fail(reader, SYNC_ERROR_CONFIG, "unknown tag on a list");
+			level_open(reader, YAML_KIND_SEQUENCE);
+			break;
+		case YAML_MAPPING_START_EVENT:
+			if (collection_tag_is_foreign(event->data.mapping_start.tag, YAML_MAP_TAG))
+				reader_fail(reader, SYNC_ERROR_CONFIG, "unknown tag on a map");
+			level_open(reader, YAML_KIND_MAP);
+			break;
+		case YAML_SEQUENCE_END_EVENT:
+		case YAML_MAPPING_END_EVENT:
+			level_close(reader);
+			break;
+		case YAML_NO_EVENT:
+		case YAML_STREAM_START_EVENT:
+		case YAML_DOCUMENT_END_EVENT:
+			break;
+	}
+	return !reader->failed;
+}
+
+/* libyaml could not go on */
+static void
+read_parser_error(YamlReader *reader)
+{
+	const yaml_parser_t *parser = &reader->parser;
+	char		message[200];
+	const yaml_mark_t *mark = &parser->problem_mark;
+
+	if (parser->error == YAML_MEMORY_ERROR)
+		arena_fail(reader->arena);
+	snprintf(message, sizeof(message), "invalid YAML: %s%s%s",
+			 parser->context != NULL ? parser->context : "",
+			 parser->context != NULL ? ", " : "",
+			 parser->problem != NULL ? parser->problem : "syntax error");
+	if (parser->error == YAML_READER_ERROR)
+		mark = &parser->mark;
+	reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) mark->line + 1, (int) mark->column + 1, message);
+}
+
+static void
+read_events(YamlReader *reader, const char *text, size_t len)
+{
+	bool		more = true;
+
+	yaml_parser_set_input_string(&reader->parser, (const unsigned char *) text, len);
+	yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
+	while (more)
+	{
+		if (!yaml_parser_parse(&reader->parser, &reader->event))
+		{
+			read_parser_error(reader);
+			return;
+		}
+		reader->has_event = true;
+		more = read_event(reader);
+		reader->has_event = false;
+		yaml_event_delete(&reader->event);
+	}
+}
+
+YamlNode *
+yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
+{
+	YamlReader *reader;
+	ArenaGuard	guard;
+	volatile bool out_of_memory = false;
+
+	memset(error, 0, sizeof(*error));
+	if (len >= SYNC_YAML_MAX_BYTES)
+	{
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the YAML document is larger than %d bytes",
+					   SYNC_YAML_MAX_BYTES - 1);
+		return NULL;
+	}
+	reader = arena_new(arena, YamlReader);
+	reader->arena = arena;
+	reader->error = error;
+	if (!yaml_parser_initialize(&reader->parser))
+		arena_fail(arena);
+
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+		read_events(reader, text, len);
+	else
+		out_of_memory = true;
+	arena_guard_pop(arena, &guard);
+	if (reader->has_event)
+		yaml_event_delete(&reader->event);
+	yaml_parser_delete(&reader->parser);
+	if (out_of_memory)
+		arena_fail(arena);
+
+	if (!reader->failed && reader->root == NULL)
+		reader_fail_at(reader, SYNC_ERROR_SYNTAX, 1, 1, "the YAML document is empty");
+	return reader->failed ? NULL : reader->root;
+}
+
+/* ---------------------------------------------------------------- use */
+
+bool
+yaml_is_scalar(const YamlNode *node)
+{
+	return node->kind < YAML_KIND_ALIAS;
+}
+
+YamlNode *
+yaml_get(const YamlNode *map, const char *key)
+{
+	size_t		len = strlen(key);
+
+	if (map->kind != YAML_KIND_MAP)
+		return NULL;
+	for (int i = 0; i < map->count; i++)
+	{
+		const YamlNode *k = map->entries[i].key;
+
+		if (k->kind == YAML_KIND_TEXT && k->text.len == len && memcmp(k->text.data, key, len) == 0)
+			return map->entries[i].value;
+	}
+	return NULL;
+}
+
+const char *
+yaml_kind_name(const YamlNode *node)
+{
+	switch (node->kind)
+	{
+		case YAML_KIND_NULL:
+			return "null";
+		case YAML_KIND_BOOL:
+			return "a boolean";
+		case YAML_KIND_NUMBER:
+			return "a number";
+		case YAML_KIND_TEXT:
+			return "a text";
+		case YAML_KIND_OPAQUE:
+			return "a value with an unknown tag";
+		case YAML_KIND_ALIAS:
+			return "an alias";
+		case YAML_KIND_SEQUENCE:
+			return "a list";
+		case YAML_KIND_MAP:
+			return "a map";
+	}
+	return "a value";
+}
+
+/* ---------------------------------------------------------------- positions */
+
+typedef struct TextCursor
+{
+	const char *text;
+	size_t		len;
+	size_t		at;
+	int			line;
+	int			column;
+} TextCursor;
+
+static void
+cursor_step(TextCursor *cursor)
+{
+	unsigned char c = (unsigned char) cursor->text[cursor->at++];
+
+	if (c == '\n')
+	{
+		cursor->line++;
+		cursor->column = 1;
+	}
+	else if (cursor->at == cursor->len || ((unsigned char) cursor->text[cursor->at] & 0xC0) != 0x80)
+		cursor->column++;
+}
+
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+void
+yaml_position(const char *text, size_t len, const YamlNode *scalar, size_t offset,
+			  int *line, int *column)
+{
+	TextCursor	cursor = {text, len, 0, 1, 1};
+
+	*line = scalar->line;
+	*column = scalar->column;
+	while (cursor.at < len && (cursor.line < scalar->line ||
+							   (cursor.line == scalar->line && cursor.column < scalar->column)))
+		cursor_step(&cursor);
+	/* the header of a block scalar (|2-, >) is not text */
+	if (cursor.at < len && (text[cursor.at] == '|' || text[cursor.at] == '>'))
+	{
+		while (cursor.at < len && text[cursor.at] != '\n')
+			cursor_step(&cursor);
+	}
+	for (size_t i = 0; i <= offset && i < scalar->text.len; i++)
+	{
+		if (is_blank(scalar->text.data[i]))
+			continue;
+		while (cursor.at < len && text[cursor.at] != scalar->text.data[i])
+			cursor_step(&cursor);
+		if (cursor.at == len)
+			return;
+		*line = cursor.line;
+		*column = cursor.column;
+		cursor_step(&cursor);
+	}
+	if (offset >= scalar->text.len && scalar->text.len > 0)
+		(*column)++;
+}
