@@ -42,8 +42,10 @@ typedef enum JsonNumbers
 {
 	JSON_NUMBERS_EXACT,			/* 6.2: integers of any size are INTEGER, others REAL; a
 								 * repeated key with another value is an error */
-	JSON_NUMBERS_PLAIN			/* 3.3, 7.3.1: every number is REAL; the last of a repeated
+	JSON_NUMBERS_PLAIN,			/* 3.3, 7.3.1: every number is REAL; the last of a repeated
 								 * key counts */
+	JSON_NUMBERS_WRITTEN		/* to read SYNC_JSON back: every number is REAL, and NaN and
+								 * Infinity are numbers */
 } JsonNumbers;
 
 typedef enum JsonKind
