@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# install.sh [build|demo|test] - install what is missing, and only that.
+#
+# build: compiler, PostgreSQL and the libraries; demo: the same and a Python
+# environment; test (default): the same and the test frameworks. Debian
+# packages come from apt (root or sudo), Python packages from pip into an
+# environment below $PGSYNC_CACHE. Nothing is upgraded, nothing is started.
+#
+# Written for Debian 12; elsewhere install the packages of the list yourself:
+# when nothing is missing apt is not called.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+what=${1:-test}
+
+build_packages="build-essential pkg-config postgresql-$PGSYNC_PG_MAJOR postgresql-server-dev-$PGSYNC_PG_MAJOR
+	libmongoc-dev libbson-dev libyaml-dev libicu-dev libgmp-dev libssl-dev"
+demo_packages="python3 python3-venv ca-certificates"
+test_packages="libcmocka-dev libipc-run-perl"
+
+case $what in
+	build) packages=$build_packages ;;
+	demo) packages="$build_packages $demo_packages" ;;
+	test) packages="$build_packages $demo_packages $test_packages" ;;
+	*) die "usage: install.sh [build|demo|test]" ;;
+esac
+
+have_package() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+install_packages()
+{
+	local missing=() package conf=/etc/postgresql-common/createcluster.conf
+	for package in $packages; do
+		have_package "$package" || missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	if [ -n "$SUDO" ] && ! command -v sudo >/dev/null; then
+		die "missing packages and neither root nor sudo: ${missing[*]}"
+	fi
+	say "installing: ${missing[*]}"
+	$SUDO apt-get update -qq
+	# Debian makes and starts a cluster "main" with the server's package. We
+	# bring our own throwaway ones, so that is put off while we install.
+	case " ${missing[*]} " in
+		*" postgresql-$PGSYNC_PG_MAJOR "*)
+			$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql-common >/dev/null
+			$SUDO cp -p $conf $conf.pgsync-saved
+			echo 'create_main_cluster = false' | $SUDO tee -a $conf >/dev/null
+			;;
+	esac
+	local status=0
+	$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || status=$?
+	if [ -e $conf.pgsync-saved ]; then
+		$SUDO mv $conf.pgsync-saved $conf
+	fi
+	return $status
+}
+
+# The environment's folder carries the sum of what is in it: other pins, another folder.
+install_python()
+{
+	local requirements=$PGSYNC_TOP/test/lib/requirements.txt venv new
+	[ -z "${PGSYNC_PYTHON:-}" ] || return 0
+	venv=$PGSYNC_CACHE/python-$(sha256sum <"$requirements" | cut -c1-12)
+	[ -e "$venv/.complete" ] && return 0
+	say "making a Python environment in $venv"
+	mkdir -p "$PGSYNC_CACHE"
+	new=$venv.new.$$
+	rm -rf "$new" "$venv"
+	python3 -m venv "$new"
+	"$new/bin/pip" install -q -r "$requirements"
+	# scripts of an environment name its folder; only its python is used, so it can be moved
+	touch "$new/.complete"
+	mv -T "$new" "$venv"
+	chmod 755 "$PGSYNC_CACHE"
+}
+
+install_packages
+[ "$what" = build ] || install_python
