@@ -13,6 +13,20 @@
 
 #include "core.h"
 
+/*
+ * libbson exports functions of these names.  In one library with it ours would
+ * take their place, or they ours; so the symbols differ.  A file that includes
+ * bson.h must not include this header.
+ */
+#define bson_append_null sync_bson_append_null
+#define bson_append_bool sync_bson_append_bool
+#define bson_append_int32 sync_bson_append_int32
+#define bson_append_int64 sync_bson_append_int64
+#define bson_append_double sync_bson_append_double
+#define bson_append_binary sync_bson_append_binary
+#define bson_append_oid sync_bson_append_oid
+#define bson_append_value sync_bson_append_value
+
 /* ---------------------------------------------------------------- writing */
 
 /*
