@@ -64,6 +64,7 @@ struct SyncArena
 	size_t		budget;			/* 0 = none */
 	size_t		next_size;		/* of the next block */
 	ArenaGuard *guard;
+	void		(*exhausted) (void);	/* called where there is no guard */
 };
 
 SyncArena *
@@ -160,10 +161,20 @@ arena_guard_pop(SyncArena *arena, ArenaGuard *guard)
 }
 
 void
+arena_set_exhausted(SyncArena *arena, void (*handler) (void))
+{
+	arena->exhausted = handler;
+}
+
+void
 arena_fail(SyncArena *arena)
 {
 	if (arena->guard == NULL)
+	{
+		if (arena->exhausted != NULL)
+			arena->exhausted();
 		abort();				/* a public entry point forgot its guard */
+	}
 	longjmp(arena->guard->jump, 1);
 }
 

@@ -94,8 +94,9 @@ extern void *arena_alloc_array(SyncArena *arena, size_t size, size_t n); /* clea
  *			... out of memory: what was allocated stays until arena_reset() ...
  *		arena_guard_pop(arena, &guard);
  *
- * Without a guard an exhausted arena aborts the process; so every public
- * entry point of the pure part has one.  Locals changed between setjmp() and
+ * Without a guard an exhausted arena calls its handler, which must not return
+ * (the server part raises an error there); without a handler it aborts the
+ * process.  So every public entry point of the pure part has a guard.  Locals changed between setjmp() and
  * the jump must be volatile.
  */
 typedef struct ArenaGuard
@@ -107,6 +108,7 @@ typedef struct ArenaGuard
 extern void arena_guard_push(SyncArena *arena, ArenaGuard *guard);
 extern void arena_guard_pop(SyncArena *arena, ArenaGuard *guard);
 extern sync_noreturn void arena_fail(SyncArena *arena);
+extern void arena_set_exhausted(SyncArena *arena, void (*handler) (void));
 
 /* ---------------------------------------------------------------- strings */
 
