@@ -96,8 +96,14 @@ append_escaped(SyncBuffer *buffer, const char *s, size_t len)
 void
 json_append_text(SyncBuffer *buffer, const char *s, size_t len)
 {
-	size_t		n = plain_length(s, len);
+	size_t		n;
 
+	if (len == 0)
+	{
+		buffer_append(buffer, "\"\"", 2);
+		return;
+	}
+	n = plain_length(s, len);
 	buffer_reserve(buffer, len + 2);
 	buffer->data[buffer->len++] = '"';
 	for (;;)

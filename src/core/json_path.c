@@ -172,6 +172,8 @@ walk(const JsonNode **node, SyncString path, bool fixed, SyncArena *arena)
 	bool		from_root = path.len > 0 && path.data[0] == '$';
 	size_t		start = 0;
 
+	if (path.len == 0)
+		path.data = "";
 	if (fixed && !from_root)
 	{
 		step(node, &state, path, arena);
