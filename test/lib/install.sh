@@ -67,9 +67,10 @@ install_python()
 	mkdir -p "$PGSYNC_CACHE"
 	new=$venv.new.$$
 	rm -rf "$new" "$venv"
-	python3 -m venv "$new"
+	# Debian's python by its path: one below somebody's home would be closed to user postgres
+	/usr/bin/python3 -m venv "$new"
 	"$new/bin/pip" install -q -r "$requirements"
-	# scripts of an environment name its folder; only its python is used, so it can be moved
+	# scripts of an environment name its folder; only its python is used, so it can move
 	touch "$new/.complete"
 	mv -T "$new" "$venv"
 	chmod 755 "$PGSYNC_CACHE"

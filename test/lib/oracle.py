@@ -154,30 +154,38 @@ class Reduced:
     """
 
     def __init__(self):
-        self.buckets = defaultdict(dict)
+        self.buckets = defaultdict(dict)        # bucket -> (table, row id) -> subkey -> JSON text, in op order
 
     def apply(self, op):
         """Returns the rows that changed: [(bucket, table, row id)]."""
         name = short_bucket(op['_id']['b'])
         bucket = self.buckets[name]
         if op['op'] == 'CLEAR':
-            changed = [(name, table, row_id) for table, row_id, _ in bucket]
+            changed = [(name, *row) for row in bucket]
             bucket.clear()
             return changed
         if op['op'] == 'MOVE':
             return []
-        key = (op['table'], op['row_id'], op['subkey'])
-        bucket.pop(key, None)                   # so that the dict's order is op order
+        row = (op['table'], op['row_id'])
+        subkeys = bucket.setdefault(row, {})
+        subkeys.pop(op['subkey'], None)         # so that the order is that of the ops
         if op['op'] == 'PUT':
-            bucket[key] = op['data']
-        return [(name, op['table'], op['row_id'])]
+            subkeys[op['subkey']] = op['data']
+        if not subkeys:
+            del bucket[row]
+        return [(name, *row)]
+
+    def row(self, bucket, table, row_id):
+        """JSON text of a visible row, or None; of two source rows with one id the later op shows."""
+        subkeys = self.buckets[bucket].get((table, row_id)) if bucket in self.buckets else None
+        return next(reversed(subkeys.values())) if subkeys else None
 
     def rows(self, bucket):
-        """{(table, id): JSON text}; of two source rows with one id the later op shows."""
-        return {(table, row_id): data for (table, row_id, _), data in self.buckets.get(bucket, {}).items()}
+        """{(table, id): JSON text}"""
+        return {row: next(reversed(subkeys.values())) for row, subkeys in self.buckets.get(bucket, {}).items()}
 
     def all_rows(self):
-        return {(bucket, *key): data for bucket in self.buckets for key, data in self.rows(bucket).items()}
+        return {(bucket, *row): data for bucket in self.buckets for row, data in self.rows(bucket).items()}
 
 
 def reduce(ops):
