@@ -21,6 +21,7 @@
 
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
@@ -40,12 +41,15 @@
  * Functions with SQL access are visible, everything else of our libraries is
  * not: the server loads libraries with RTLD_GLOBAL.
  */
-#define PGSYNC_FUNCTION(name) \
-	_Pragma("GCC visibility push(default)") \
-	PG_FUNCTION_INFO_V1(name); \
-	_Pragma("GCC visibility pop") \
-	extern int	no_such_variable
 #define PGSYNC_EXPORT __attribute__((visibility("default")))
+#define PGSYNC_FUNCTION(name) \
+	extern PGSYNC_EXPORT Datum name(PG_FUNCTION_ARGS); \
+	extern PGSYNC_EXPORT const Pg_finfo_record *CppConcat(pg_finfo_, name) (void); \
+	PG_FUNCTION_INFO_V1(name)
+/* once per library; before 16 the server's macro does not export by itself */
+#define PGSYNC_MODULE_MAGIC \
+	extern PGSYNC_EXPORT const Pg_magic_struct *PG_MAGIC_FUNCTION_NAME(void); \
+	PG_MODULE_MAGIC
 
 /* ---------------------------------------------------------------- worker state */
 
@@ -70,6 +74,7 @@ extern const char *worker_phase_name(WorkerPhase phase);
 #define PGSYNC_ERROR_LEN	512
 #define PGSYNC_HINT_LEN		256
 #define PGSYNC_SUBJECT_LEN	(2 * NAMEDATALEN + 2)
+#define PGSYNC_MAX_HOLDS	16
 
 /*
  * One entry per (database, replication stream).  stream 0: the database's
@@ -84,10 +89,14 @@ typedef struct WorkerEntry
 								 * from the entry's next use */
 	TimestampTz next_start;		/* PHASE_BACKING_OFF; 0: at once */
 	int			failures;		/* in a row, without progress in between */
+	bool		launched;		/* a process of this generation was asked for, and the
+								 * launcher has not seen its end yet */
+	TimestampTz launch_time;
 
 	/* set by the worker (launcher: on its exit) under lock */
 	int32		stream;			/* sync_rules._id; 0 unknown */
 	pid_t		pid;			/* 0: not running */
+	pid_t		process;		/* as pid, but kept until the launcher has seen the end */
 	int			pgprocno;		/* for its latch; valid while pid is not 0 */
 	WorkerPhase phase;
 	TimestampTz phase_since;
@@ -126,6 +135,9 @@ typedef struct WorkerEntry
 	pg_atomic_uint64 evaluation_errors;
 	pg_atomic_uint64 wakeups;		/* times the main loop woke */
 	pg_atomic_uint64 last_activity; /* TimestampTz */
+	pg_atomic_uint64 caught_up_time;	/* TimestampTz: when the worker last found everything
+										 * flushed also stored; status computes the lag from
+										 * it */
 
 	/*
 	 * 1 while the worker sleeps with nothing to do: a committing backend sets
@@ -134,24 +146,36 @@ typedef struct WorkerEntry
 	pg_atomic_uint32 idle;
 	/* highest commit end a backend has told us of; may not be flushed yet */
 	pg_atomic_uint64 wanted_lsn;
+
+	/*
+	 * Highest flushed position that pgsync_wait_for_lsn() waits for: when the stream has
+	 * passed it without a commit to store, a keepalive is stored at once.
+	 */
+	pg_atomic_uint64 awaited_lsn;
 } WorkerEntry;
+
+/*
+ * A backend that drops, renames, moves or copies a database keeps its workers
+ * away until its transaction ends.
+ */
+typedef struct DatabaseHold
+{
+	Oid			database;		/* InvalidOid: free */
+	pid_t		holder;
+} DatabaseHold;
 
 typedef struct PgsyncShared
 {
 	LWLock		lock;			/* tranche "pgsync" */
 	int			max_workers;	/* constant after start */
+	pg_atomic_uint32 entries_used;	/* no entry at or after it was ever used */
 
 	/* under lock */
 	pid_t		launcher_pid;
 	int			launcher_pgprocno;
 	uint32		next_generation;
 
-	/*
-	 * A backend that drops (or renames ...) a database keeps its workers away
-	 * until its transaction ends.  Under lock.
-	 */
-	Oid			held_database;
-	pid_t		held_by;
+	DatabaseHold holds[PGSYNC_MAX_HOLDS];
 
 	pg_atomic_uint32 recheck;	/* bumped when labels, extensions or streams may have changed */
 	ConditionVariable progress; /* broadcast when any entry's checkpoint or phase changed */
@@ -193,7 +217,14 @@ typedef struct PgsyncPreloaded
 /* the preloaded part, or ERROR with the hint to preload it */
 extern PgsyncPreloaded *pgsync_preloaded(void);
 
-/* src/pg/shmem.c, part of both libraries (no state of its own) */
+/*
+ * The setting that workers of the current database get (ALTER DATABASE, ALTER ROLE,
+ * configuration file), whatever this session has been told; palloc'd, NULL if unset.
+ * Needs a transaction.  name: "pgsync.mongodb_uri_file"; current: the setting's variable.
+ */
+extern char *pgsync_database_setting(const char *name, const char *current);
+
+/* src/pg/entries.c, part of both libraries (no state of its own); all take the lock */
 extern WorkerEntry *worker_entry_find(PgsyncShared *shared, Oid database, int32 stream);
 extern void worker_entry_set_phase(PgsyncShared *shared, WorkerEntry *entry, WorkerPhase phase);
 extern void worker_entry_set_error(PgsyncShared *shared, WorkerEntry *entry, const char *message,
@@ -203,6 +234,23 @@ extern void worker_entry_set_error(PgsyncShared *shared, WorkerEntry *entry, con
  * false when all entries are taken.
  */
 extern bool worker_request(PgsyncShared *shared, Oid database, int32 stream);
+/*
+ * Something changed for a database (settings, rules, extension): what has failed or
+ * stopped there is tried again at once.
+ */
+extern void worker_retry(PgsyncShared *shared, Oid database);
+/* Ends the workers of a database; those of one stream if stream is not 0. */
+extern void workers_terminate(PgsyncShared *shared, Oid database, int32 stream);
+extern bool database_is_held(PgsyncShared *shared, Oid database);	/* caller holds lock */
+/*
+ * First and last words of a worker process.  Attaching fails (NULL) when the entry has
+ * gone on without it or its end is wanted already: then leave with exit code 0.
+ * Detaching belongs into a before_shmem_exit callback.
+ */
+extern WorkerEntry *worker_attach(PgsyncShared *shared, int index, uint32 generation);
+extern void worker_detach(PgsyncShared *shared, WorkerEntry *entry);
+/* The launcher looks again at labels and entries, soon.  Safe in any callback. */
+extern void launcher_recheck(PgsyncShared *shared);
 extern void launcher_wake(PgsyncShared *shared);
 
 /* src/pg/label.c: durable per-database state, a security label of provider "pgsync" */
@@ -212,5 +260,8 @@ typedef enum DatabaseSwitch
 	DATABASE_ON,
 	DATABASE_OFF				/* stopped; slots are kept */
 } DatabaseSwitch;
+
+/* of the current database, as this transaction sees it; part of both libraries */
+extern DatabaseSwitch database_switch_get(void);
 
 #endif							/* PGSYNC_H */

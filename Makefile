@@ -1,0 +1,79 @@
+# pgsync: two libraries.  pgsync.so is preloaded; pgsync_worker.so is loaded in
+# workers and by the SQL functions that read rules or the storage.
+# Files are listed in the order in which a row passes them.
+
+EXTENSION = pgsync
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgsync.control)
+DATA = pgsync--1.0.sql
+
+MODULE_big = pgsync
+OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o entries.o label.o hooks.o launcher.o \
+	control.o status.o preloaded.o) $(TURN_OBJS)
+
+WORKER_OBJS = pgsync_bgw.o $(WORKER_PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
+# until the list is complete: what is there
+PRELOAD_ONLY = $(addprefix src/pg/, preload.c guc.c shmem.c label.c hooks.c launcher.c \
+	control.c status.c)
+TURN_OBJS = $(patsubst %.c, %.o, $(wildcard src/mongo/turn.c))
+WORKER_PG_OBJS = $(patsubst %.c, %.o, $(filter-out $(PRELOAD_ONLY), $(sort $(wildcard src/pg/*.c))))
+CORE_OBJS = $(patsubst %.c, %.o, $(sort $(wildcard src/core/*.c)))
+MONGO_OBJS = $(patsubst %.c, %.o, $(sort $(wildcard src/mongo/*.c)))
+
+PKG_CONFIG ?= pkg-config
+MONGOC := $(shell $(PKG_CONFIG) --exists libmongoc-1.0 && echo libmongoc-1.0 || echo mongoc2)
+PACKAGES = $(MONGOC) yaml-0.1 icu-i18n icu-uc libcrypto gmp
+WORKER_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lpthread -lm
+
+# WERROR=1: our own builds; a new compiler's warning must not break a user's
+# (callbacks leave parameters unused; the server's headers are not ours to warn about)
+WARNINGS_1 = -Wall -Wextra -Werror -Wno-unused-parameter
+PG_CPPFLAGS = -Isrc -isystem $(includedir_server) -DPGSYNC_VERSION='"$(EXTVERSION)"' $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
+PG_CFLAGS = -std=gnu11 -fvisibility=hidden -MMD -MP $(WARNINGS_$(WERROR))
+
+REGRESS = $(sort $(patsubst sql/%.sql, %, $(wildcard sql/*.sql)))
+REGRESS_OPTS = --temp-config=$(CURDIR)/test/pg_regress.conf --temp-instance=$(CURDIR)/tmp_check
+
+DEPENDS = $(patsubst %.o, %.d, $(sort $(OBJS) $(WORKER_OBJS)))
+EXTRA_CLEAN = $(WORKER_OBJS) $(DEPENDS) pgsync_worker$(DLSUFFIX) tmp_check
+
+# no bitcode: nothing here is worth inlining, and clang need not be there
+override with_llvm = no
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+-include $(DEPENDS)
+
+all: pgsync_worker$(DLSUFFIX)
+
+pgsync_worker$(DLSUFFIX): $(WORKER_OBJS)
+	$(LINK.shared) -o $@ $(WORKER_OBJS) $(LDFLAGS) $(LDFLAGS_SL) $(WORKER_LIBS)
+
+$(WORKER_OBJS): override CFLAGS += $(CFLAGS_SL)
+
+install: install-worker
+uninstall: uninstall-worker
+
+.PHONY: install-worker uninstall-worker check-layers
+install-worker: pgsync_worker$(DLSUFFIX) installdirs
+	$(INSTALL_SHLIB) $< '$(DESTDIR)$(pkglibdir)/'
+
+uninstall-worker:
+	rm -f '$(DESTDIR)$(pkglibdir)/pgsync_worker$(DLSUFFIX)'
+
+# Who may include what: see src/core/core.h and src/mongo/mongo.h.
+STANDARD = assert ctype errno inttypes limits locale math pthread setjmp stdalign stdarg stdatomic \
+	stdbool stddef stdint stdio stdlib string strings time
+SYSTEM = fcntl poll signal sys/eventfd sys/socket sys/stat sys/types unistd
+CORE_MAY = $(STANDARD:%=%\\.h) core/[a-z_]*\\.h yaml\\.h gmp\\.h openssl/[a-z0-9]*\\.h \
+	unicode/[a-z]*\\.h common/shortest_dec\\.h
+MONGO_MAY = $(STANDARD:%=%\\.h) $(SYSTEM:%=%\\.h) core/[a-z_]*\\.h mongo/[a-z_]*\\.h \
+	mongoc/[a-z-]*\\.h bson/[a-z-]*\\.h mongoc\\.h bson\\.h openssl/[a-z0-9]*\\.h
+either = $(subst $(eval) ,\|,$(strip $(1)))
+layer = ! grep -n '^ *\# *include' src/$(1)/*.[ch] | \
+	grep -v '[<"]\($(call either,$(2))\|[a-z_]*\.h"\)'
+
+check-layers:
+	$(call layer,core,$(CORE_MAY))
+	$(call layer,mongo,$(MONGO_MAY))

@@ -1,0 +1,203 @@
+/* pgsync--1.0.sql */
+
+-- complain if the script is sourced in psql, rather than by CREATE EXTENSION
+\echo Use "CREATE EXTENSION pgsync" to load this file. \quit
+
+-- ---------------------------------------------------------------- control
+
+CREATE FUNCTION @extschema@.pgsync_start()
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME', 'pgsync_start'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_start() IS
+'start replication of this database; takes effect with the commit, survives restarts of the server';
+
+CREATE FUNCTION @extschema@.pgsync_stop(drop_slot pg_catalog.bool DEFAULT false)
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME', 'pgsync_stop'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_stop(pg_catalog.bool) IS
+'stop replication of this database; tells how much WAL its replication slots keep, unless they are dropped';
+
+CREATE FUNCTION @extschema@.pgsync_wait_for_lsn(
+	lsn pg_catalog.pg_lsn DEFAULT NULL,
+	timeout pg_catalog.interval DEFAULT '30 seconds')
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'pgsync_wait_for_lsn'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_wait_for_lsn(pg_catalog.pg_lsn, pg_catalog.interval) IS
+'wait until a checkpoint covers a WAL position (null: all that is written by now); false after the timeout';
+
+-- ---------------------------------------------------------------- rules
+
+CREATE FUNCTION @extschema@.pgsync_validate(
+	rules pg_catalog.text,
+	OUT level pg_catalog.text,
+	OUT line pg_catalog.int4,
+	OUT "column" pg_catalog.int4,
+	OUT code pg_catalog.text,
+	OUT message pg_catalog.text,
+	OUT hint pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+AS '$libdir/pgsync_worker', 'pgsync_validate'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_validate(pg_catalog.text) IS
+'check sync rules; no row: nothing to complain of';
+
+CREATE FUNCTION @extschema@.pgsync_deploy(rules pg_catalog.text)
+RETURNS pg_catalog.int4
+AS '$libdir/pgsync_worker', 'pgsync_deploy'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) IS
+'deploy sync rules as a new replication stream and return its id; the stream before serves until this one has caught up';
+
+CREATE FUNCTION @extschema@.pgsync_adopt()
+RETURNS pg_catalog.void
+AS '$libdir/pgsync_worker', 'pgsync_adopt'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_adopt() IS
+'go on with stored data although it was written from another server or another history of this database';
+
+-- ---------------------------------------------------------------- status
+
+CREATE FUNCTION @extschema@.pgsync_worker_status(
+	OUT stream pg_catalog.int4,
+	OUT state pg_catalog.text,
+	OUT phase pg_catalog.text,
+	OUT phase_since pg_catalog.timestamptz,
+	OUT pid pg_catalog.int4,
+	OUT slot_name pg_catalog.text,
+	OUT decoded_lsn pg_catalog.pg_lsn,
+	OUT stored_lsn pg_catalog.pg_lsn,
+	OUT checkpoint_lsn pg_catalog.pg_lsn,
+	OUT confirmed_lsn pg_catalog.pg_lsn,
+	OUT lag_seconds pg_catalog.float8,
+	OUT checkpoint pg_catalog.int8,
+	OUT checkpoint_time pg_catalog.timestamptz,
+	OUT copy_table pg_catalog.text,
+	OUT copy_tables_done pg_catalog.int4,
+	OUT copy_tables_total pg_catalog.int4,
+	OUT copy_rows_done pg_catalog.int8,
+	OUT copy_rows_estimated pg_catalog.int8,
+	OUT transactions pg_catalog.int8,
+	OUT rows pg_catalog.int8,
+	OUT ops pg_catalog.int8,
+	OUT rejected_rows pg_catalog.int8,
+	OUT rereads pg_catalog.int8,
+	OUT evaluation_errors pg_catalog.int8,
+	OUT wakeups pg_catalog.int8,
+	OUT last_activity pg_catalog.timestamptz,
+	OUT last_error pg_catalog.text,
+	OUT last_error_sqlstate pg_catalog.text,
+	OUT last_error_time pg_catalog.timestamptz,
+	OUT failures pg_catalog.int4,
+	OUT next_retry pg_catalog.timestamptz,
+	OUT waits_for_pid pg_catalog.int4,
+	OUT waits_for pg_catalog.text,
+	OUT hint pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME', 'pgsync_worker_status'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_worker_status() IS
+'what pgsync_status() reads from shared memory';
+
+CREATE FUNCTION @extschema@.pgsync_status(
+	OUT stream pg_catalog.int4,
+	OUT state pg_catalog.text,
+	OUT phase pg_catalog.text,
+	OUT phase_since pg_catalog.timestamptz,
+	OUT pid pg_catalog.int4,
+	OUT slot_name pg_catalog.text,
+	OUT wal_status pg_catalog.text,
+	OUT safe_wal_size pg_catalog.int8,
+	OUT retained_bytes pg_catalog.int8,
+	OUT decoded_lsn pg_catalog.pg_lsn,
+	OUT stored_lsn pg_catalog.pg_lsn,
+	OUT checkpoint_lsn pg_catalog.pg_lsn,
+	OUT confirmed_lsn pg_catalog.pg_lsn,
+	OUT lag_bytes pg_catalog.int8,
+	OUT lag_seconds pg_catalog.float8,
+	OUT checkpoint pg_catalog.int8,
+	OUT checkpoint_time pg_catalog.timestamptz,
+	OUT copy_table pg_catalog.text,
+	OUT copy_tables_done pg_catalog.int4,
+	OUT copy_tables_total pg_catalog.int4,
+	OUT copy_rows_done pg_catalog.int8,
+	OUT copy_rows_estimated pg_catalog.int8,
+	OUT transactions pg_catalog.int8,
+	OUT rows pg_catalog.int8,
+	OUT ops pg_catalog.int8,
+	OUT rejected_rows pg_catalog.int8,
+	OUT rereads pg_catalog.int8,
+	OUT evaluation_errors pg_catalog.int8,
+	OUT wakeups pg_catalog.int8,
+	OUT last_activity pg_catalog.timestamptz,
+	OUT last_error pg_catalog.text,
+	OUT last_error_sqlstate pg_catalog.text,
+	OUT last_error_time pg_catalog.timestamptz,
+	OUT failures pg_catalog.int4,
+	OUT next_retry pg_catalog.timestamptz,
+	OUT waits_for_pid pg_catalog.int4,
+	OUT waits_for pg_catalog.text,
+	OUT hint pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH wal AS (
+		SELECT CASE WHEN pg_catalog.pg_is_in_recovery()
+					THEN pg_catalog.pg_last_wal_replay_lsn()
+					ELSE pg_catalog.pg_current_wal_flush_lsn()
+			   END AS flushed,
+			   pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) AS keep
+	)
+	SELECT w.stream, w.state, w.phase, w.phase_since, w.pid, w.slot_name,
+		   s.wal_status, s.safe_wal_size,
+		   GREATEST(pg_catalog.pg_wal_lsn_diff(wal.flushed, s.restart_lsn), 0)::pg_catalog.int8,
+		   w.decoded_lsn, w.stored_lsn, w.checkpoint_lsn,
+		   COALESCE(w.confirmed_lsn, s.confirmed_flush_lsn),
+		   GREATEST(pg_catalog.pg_wal_lsn_diff(wal.flushed, w.checkpoint_lsn), 0)::pg_catalog.int8,
+		   w.lag_seconds, w.checkpoint, w.checkpoint_time,
+		   w.copy_table, w.copy_tables_done, w.copy_tables_total,
+		   w.copy_rows_done, w.copy_rows_estimated,
+		   w.transactions, w.rows, w.ops, w.rejected_rows, w.rereads, w.evaluation_errors,
+		   w.wakeups, w.last_activity,
+		   w.last_error, w.last_error_sqlstate, w.last_error_time, w.failures, w.next_retry,
+		   w.waits_for_pid, w.waits_for,
+		   CASE WHEN s.wal_status IN ('lost', 'unreserved')
+				THEN 'WAL that this slot needs was or will be removed: raise max_slot_wal_keep_size.'
+				WHEN w.hint IS NOT NULL THEN w.hint
+				WHEN s.safe_wal_size < wal.keep / 2
+				THEN 'More than half of max_slot_wal_keep_size is used up: the slot will be lost if replication does not go on.'
+		   END
+	  FROM @extschema@.pgsync_worker_status() AS w
+		   CROSS JOIN wal
+		   LEFT JOIN pg_catalog.pg_replication_slots AS s
+				  ON s.slot_name = w.slot_name::pg_catalog.name
+	 ORDER BY w.stream;
+END;
+
+COMMENT ON FUNCTION @extschema@.pgsync_status() IS
+'one row for each replication stream of this database: state, positions, progress, errors, and what can be done';
+
+-- ---------------------------------------------------------------- privileges
+-- Nothing is for everyone; whoever may control replication is the administrator's
+-- decision.  Monitoring may look.
+
+REVOKE ALL ON FUNCTION @extschema@.pgsync_start() FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_stop(pg_catalog.bool) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_wait_for_lsn(pg_catalog.pg_lsn, pg_catalog.interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_validate(pg_catalog.text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_adopt() FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_worker_status() FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_status() FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION @extschema@.pgsync_worker_status() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.pgsync_status() TO pg_monitor;

@@ -1,0 +1,135 @@
+/*-------------------------------------------------------------------------
+ *
+ * preloaded.c
+ *	  How code of either library finds the preloaded part, and the few
+ *	  questions both ask of the catalogs.
+ *
+ * Part of both libraries, so it keeps no state: pgsync_worker.so must not
+ * depend on symbols of pgsync.so, which may not be preloaded.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "pgsync.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_db_role_setting.h"
+#include "catalog/pg_type.h"
+#include "commands/seclabel.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+PgsyncPreloaded *
+pgsync_preloaded(void)
+{
+	PgsyncPreloaded *preloaded = *find_rendezvous_variable(PGSYNC_LIBRARY);
+
+	if (preloaded == NULL || preloaded->shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("pgsync is not preloaded"),
+				 errdetail("Its background workers and shared memory are set up when the server starts."),
+				 errhint("Add \"%s\" to shared_preload_libraries and restart the server.",
+						 PGSYNC_LIBRARY)));
+	if (preloaded->version != PGSYNC_SHARED_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("another version of pgsync is preloaded"),
+				 errdetail("The server started with version %d of its shared memory, this library has version %d.",
+						   preloaded->version, PGSYNC_SHARED_VERSION),
+				 errhint("Restart the server after an update of pgsync.")));
+	return preloaded;
+}
+
+DatabaseSwitch
+database_switch_get(void)
+{
+	ObjectAddress database;
+	char	   *label;
+
+	ObjectAddressSet(database, DatabaseRelationId, MyDatabaseId);
+	label = GetSecurityLabel(&database, PGSYNC_LIBRARY);
+	if (label == NULL)
+		return DATABASE_NONE;
+	return strcmp(label, "on") == 0 ? DATABASE_ON : DATABASE_OFF;
+}
+
+/*
+ * One row of pg_db_role_setting: the value of "name", or NULL.  A later
+ * element of the array cannot name the same setting again.
+ */
+static char *
+stored_setting(Relation settings, Oid database, Oid role, const char *name)
+{
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	size_t		name_len = strlen(name);
+	char	   *value = NULL;
+
+	ScanKeyInit(&keys[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(database));
+	ScanKeyInit(&keys[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(role));
+	scan = systable_beginscan(settings, DbRoleSettingDatidRolidIndexId, true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		array = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
+										 RelationGetDescr(settings), &isnull);
+		Datum	   *elements;
+		bool	   *nulls;
+		int			count = 0;
+
+		if (!isnull)
+			deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT,
+							  &elements, &nulls, &count);
+		for (int i = 0; i < count && value == NULL; i++)
+		{
+			char	   *setting;
+
+			if (nulls[i])
+				continue;
+			setting = TextDatumGetCString(elements[i]);
+			if (pg_strncasecmp(setting, name, name_len) == 0 && setting[name_len] == '=')
+				value = setting + name_len + 1;
+		}
+	}
+	systable_endscan(scan);
+	return value;
+}
+
+char *
+pgsync_database_setting(const char *name, const char *current)
+{
+	/* workers run as the bootstrap superuser; the order is the server's */
+	const struct
+	{
+		Oid			database;
+		Oid			role;
+	}			places[] =
+	{
+		{MyDatabaseId, BOOTSTRAP_SUPERUSERID},
+		{InvalidOid, BOOTSTRAP_SUPERUSERID},
+		{MyDatabaseId, InvalidOid},
+		{InvalidOid, InvalidOid}
+	};
+	Relation	settings = table_open(DbRoleSettingRelationId, AccessShareLock);
+	char	   *value = NULL;
+
+	for (int i = 0; i < (int) lengthof(places) && value == NULL; i++)
+		value = stored_setting(settings, places[i].database, places[i].role, name);
+	table_close(settings, AccessShareLock);
+
+	if (value == NULL && current != NULL)
+		value = pstrdup(current);
+	return value;
+}

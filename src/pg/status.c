@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  The part of pgsync_status() that comes from shared memory and from the
+ *	  database's switch; the SQL script joins slots to it.
+ *
+ * It shows the current database only, and waits for nothing: with MongoDB
+ * away, during a copy, and with a full queue it answers all the same.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "preload.h"
+
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "utils/builtins.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+
+PGSYNC_FUNCTION(pgsync_worker_status);
+
+/* in the order of the SQL declaration */
+enum StatusColumn
+{
+	STATUS_STREAM,
+	STATUS_STATE,
+	STATUS_PHASE,
+	STATUS_PHASE_SINCE,
+	STATUS_PID,
+	STATUS_SLOT_NAME,
+	STATUS_DECODED_LSN,
+	STATUS_STORED_LSN,
+	STATUS_CHECKPOINT_LSN,
+	STATUS_CONFIRMED_LSN,
+	STATUS_LAG_SECONDS,
+	STATUS_CHECKPOINT,
+	STATUS_CHECKPOINT_TIME,
+	STATUS_COPY_TABLE,
+	STATUS_TABLES_DONE,
+	STATUS_TABLES_TOTAL,
+	STATUS_COPY_ROWS_DONE,
+	STATUS_COPY_ROWS_ESTIMATED,
+	STATUS_TRANSACTIONS,
+	STATUS_ROWS,
+	STATUS_OPS,
+	STATUS_REJECTED_ROWS,
+	STATUS_REREADS,
+	STATUS_EVALUATION_ERRORS,
+	STATUS_WAKEUPS,
+	STATUS_LAST_ACTIVITY,
+	STATUS_LAST_ERROR,
+	STATUS_LAST_ERROR_SQLSTATE,
+	STATUS_LAST_ERROR_TIME,
+	STATUS_FAILURES,
+	STATUS_NEXT_RETRY,
+	STATUS_WAITS_FOR_PID,
+	STATUS_WAITS_FOR,
+	STATUS_HINT,
+	STATUS_COLUMNS
+};
+
+typedef struct StatusRow
+{
+	Datum		values[STATUS_COLUMNS];
+	bool		nulls[STATUS_COLUMNS];
+} StatusRow;
+
+static void
+row_init(StatusRow *row)
+{
+	memset(row->nulls, true, sizeof(row->nulls));
+}
+
+static void
+set(StatusRow *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
+/* Text from outside may be in no known encoding: better a '?' than an error here. */
+static void
+set_text(StatusRow *row, int column, const char *text)
+{
+	char	   *copy;
+
+	if (text[0] == '\0')
+		return;
+	copy = pstrdup(text);
+	if (!pg_verifymbstr(copy, strlen(copy), true))
+	{
+		for (char *p = copy; *p; p++)
+		{
+			if (IS_HIGHBIT_SET(*p))
+				*p = '?';
+		}
+	}
+	set(row, column, CStringGetTextDatum(copy));
+}
+
+static void
+set_lsn(StatusRow *row, int column, pg_atomic_uint64 *lsn)
+{
+	uint64		value = pg_atomic_read_u64(lsn);
+
+	if (value != 0)
+		set(row, column, LSNGetDatum(value));
+}
+
+static void
+set_time(StatusRow *row, int column, TimestampTz time)
+{
+	if (time != 0)
+		set(row, column, TimestampTzGetDatum(time));
+}
+
+static void
+set_count(StatusRow *row, int column, pg_atomic_uint64 *counter)
+{
+	set(row, column, Int64GetDatum((int64) pg_atomic_read_u64(counter)));
+}
+
+/*
+ * Seconds since which commits may be waiting: none while the worker sleeps;
+ * otherwise since it last had nothing to do, or since the commit of the last
+ * transaction that is stored.
+ */
+static void
+set_lag(StatusRow *row, WorkerEntry *entry)
+{
+	TimestampTz since = Max((TimestampTz) pg_atomic_read_u64(&entry->source_time),
+							(TimestampTz) pg_atomic_read_u64(&entry->caught_up_time));
+	double		lag = 0;
+
+	if (pg_atomic_read_u32(&entry->idle) == 0)
+	{
+		if (since == 0)
+			return;
+		lag = Max((GetCurrentTimestamp() - since) / 1000000.0, 0);
+	}
+	set(row, STATUS_LAG_SECONDS, Float8GetDatum(lag));
+}
+
+static void
+set_copy_progress(StatusRow *row, WorkerEntry *entry)
+{
+	set_text(row, STATUS_COPY_TABLE, entry->copy_table);
+	if (entry->tables_total > 0)
+	{
+		set(row, STATUS_TABLES_DONE, Int32GetDatum(entry->tables_done));
+		set(row, STATUS_TABLES_TOTAL, Int32GetDatum(entry->tables_total));
+		set(row, STATUS_COPY_ROWS_DONE, Int64GetDatum(entry->copy_rows_done));
+	}
+	if (entry->copy_rows_estimated >= 0)
+		set(row, STATUS_COPY_ROWS_ESTIMATED, Int64GetDatum(entry->copy_rows_estimated));
+}
+
+static const char *
+phase_hint(WorkerPhase phase)
+{
+	switch (phase)
+	{
+		case PHASE_NO_RULES:
+			return "No rules are deployed; call pgsync_deploy().";
+		case PHASE_HISTORY_CHANGED:
+			return "What is stored belongs to another history of this database; pgsync_adopt() accepts it, pgsync_deploy() copies anew.";
+		case PHASE_CREATING_SLOT:
+			return "A replication slot can be made when all transactions that are running have ended.";
+		default:
+			return "";
+	}
+}
+
+/* the most pressing first: why it does not run, what is not as it should be, what it needs */
+static void
+set_hint(StatusRow *row, WorkerEntry *entry)
+{
+	bool		failed = entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED;
+
+	if (failed && entry->error_hint[0] != '\0')
+		set_text(row, STATUS_HINT, entry->error_hint);
+	else if (entry->warning[0] != '\0')
+		set_text(row, STATUS_HINT, entry->warning);
+	else
+		set_text(row, STATUS_HINT, phase_hint(entry->phase));
+}
+
+static void
+fill_row(StatusRow *row, WorkerEntry *entry)
+{
+	row_init(row);
+	if (entry->stream != 0)
+		set(row, STATUS_STREAM, Int32GetDatum(entry->stream));
+	set_text(row, STATUS_STATE, entry->storage_state);
+	set_text(row, STATUS_PHASE, worker_phase_name(entry->phase));
+	set_time(row, STATUS_PHASE_SINCE, entry->phase_since);
+	if (entry->pid != 0)
+		set(row, STATUS_PID, Int32GetDatum(entry->pid));
+	set_text(row, STATUS_SLOT_NAME, entry->slot_name);
+
+	set_lsn(row, STATUS_DECODED_LSN, &entry->decoded_lsn);
+	set_lsn(row, STATUS_STORED_LSN, &entry->stored_lsn);
+	set_lsn(row, STATUS_CHECKPOINT_LSN, &entry->checkpoint_lsn);
+	set_lsn(row, STATUS_CONFIRMED_LSN, &entry->confirmed_lsn);
+	set_lag(row, entry);
+	if (pg_atomic_read_u64(&entry->checkpoint_lsn) != 0)
+		set_count(row, STATUS_CHECKPOINT, &entry->checkpoint_op);
+	set_time(row, STATUS_CHECKPOINT_TIME, pg_atomic_read_u64(&entry->checkpoint_time));
+	set_copy_progress(row, entry);
+
+	set_count(row, STATUS_TRANSACTIONS, &entry->transactions);
+	set_count(row, STATUS_ROWS, &entry->rows);
+	set_count(row, STATUS_OPS, &entry->ops);
+	set_count(row, STATUS_REJECTED_ROWS, &entry->rejected_rows);
+	set_count(row, STATUS_REREADS, &entry->rereads);
+	set_count(row, STATUS_EVALUATION_ERRORS, &entry->evaluation_errors);
+	set_count(row, STATUS_WAKEUPS, &entry->wakeups);
+	set_time(row, STATUS_LAST_ACTIVITY, pg_atomic_read_u64(&entry->last_activity));
+
+	set_text(row, STATUS_LAST_ERROR, entry->error);
+	set_text(row, STATUS_LAST_ERROR_SQLSTATE, entry->error_sqlstate);
+	set_time(row, STATUS_LAST_ERROR_TIME, entry->error_time);
+	set(row, STATUS_FAILURES, Int32GetDatum(entry->failures));
+	if (entry->phase == PHASE_BACKING_OFF)
+		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
+	if (entry->waits_for_pid != 0)
+		set(row, STATUS_WAITS_FOR_PID, Int32GetDatum(entry->waits_for_pid));
+	set_text(row, STATUS_WAITS_FOR, entry->waits_for);
+	set_hint(row, entry);
+}
+
+static void
+put_row(ReturnSetInfo *result, StatusRow *row)
+{
+	tuplestore_putvalues(result->setResult, result->setDesc, row->values, row->nulls);
+}
+
+/* Copies of this database's entries, so that the lock is held for moments only. */
+static WorkerEntry *
+copy_entries(PgsyncShared *shared, int *count, bool *launcher_runs, bool *all_used)
+{
+	WorkerEntry *entries = palloc(mul_size(shared->max_workers, sizeof(WorkerEntry)));
+
+	*count = 0;
+	*all_used = true;
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	*launcher_runs = shared->launcher_pid != 0;
+	for (int i = 0; i < shared->max_workers; i++)
+	{
+		if (!shared->workers[i].in_use)
+			*all_used = false;
+		else if (shared->workers[i].database == MyDatabaseId)
+			entries[(*count)++] = shared->workers[i];
+	}
+	LWLockRelease(&shared->lock);
+	return entries;
+}
+
+/* Switched on, but the launcher has made no entry for it. */
+static void
+put_waiting_row(ReturnSetInfo *result, bool launcher_runs, bool all_used)
+{
+	StatusRow	row;
+
+	row_init(&row);
+	set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
+	if (!launcher_runs)
+		set_text(&row, STATUS_HINT, "The pgsync launcher does not run at the moment; the server's log tells why.");
+	else if (all_used)
+	{
+		set_text(&row, STATUS_LAST_ERROR, "no free pgsync worker");
+		set_text(&row, STATUS_LAST_ERROR_SQLSTATE, "53400");
+		set_text(&row, STATUS_HINT, "Raise pgsync.max_workers and restart the server.");
+	}
+	put_row(result, &row);
+}
+
+static bool
+is_shown(WorkerEntry *entries, int count, const char *slot_name)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (strcmp(entries[i].slot_name, slot_name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Switched off: a row for each slot that waits, or one if there is none. */
+static void
+put_stopped_rows(ReturnSetInfo *result, WorkerEntry *entries, int count)
+{
+	NameData   *names = palloc(sizeof(NameData) * Max(max_replication_slots, 1));
+	int			slots = 0;
+	StatusRow	row;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (slot->in_use && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0 &&
+			!is_shown(entries, count, NameStr(slot->data.name)))
+			names[slots++] = slot->data.name;
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+
+	row_init(&row);
+	set_text(&row, STATUS_STATE, "stopped");
+	set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_STOPPED));
+	set_text(&row, STATUS_HINT, slots == 0 ? "Call pgsync_start()." :
+			 "The slot keeps WAL until pgsync_start() goes on or pgsync_stop(drop_slot => true) gives it up.");
+	if (slots == 0 && count == 0)
+		put_row(result, &row);
+	for (int i = 0; i < slots; i++)
+	{
+		set_text(&row, STATUS_SLOT_NAME, NameStr(names[i]));
+		put_row(result, &row);
+	}
+}
+
+Datum
+pgsync_worker_status(PG_FUNCTION_ARGS)
+{
+	PgsyncShared *shared = pgsync_preloaded()->shared;
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DatabaseSwitch state = database_switch_get();
+	WorkerEntry *entries;
+	bool		launcher_runs;
+	bool		all_used;
+	int			count;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != STATUS_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension and library of pgsync have different versions"),
+				 errhint("ALTER EXTENSION pgsync UPDATE;")));
+
+	entries = copy_entries(shared, &count, &launcher_runs, &all_used);
+	for (int i = 0; i < count; i++)
+	{
+		StatusRow	row;
+
+		fill_row(&row, &entries[i]);
+		put_row(result, &row);
+	}
+	if (state == DATABASE_ON && count == 0)
+		put_waiting_row(result, launcher_runs, all_used);
+	else if (state == DATABASE_OFF)
+		put_stopped_rows(result, entries, count);
+	return (Datum) 0;
+}
