@@ -59,8 +59,9 @@ copy_tree()
 {
 	rm -rf "$PGSYNC_WORK/src"
 	mkdir "$PGSYNC_WORK/src"
-	tar -C "$PGSYNC_TOP" --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude='*.bc' \
-		--exclude='__pycache__' --exclude=./tmp_check -cf - . | tar -C "$PGSYNC_WORK/src" -xf -
+	tar -C "$PGSYNC_TOP" --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude='*.bc' --exclude=build --exclude=build-san \
+		--exclude=__pycache__ --exclude=./tmp_check -cf - . | tar -C "$PGSYNC_WORK/src" -xf -
+	find "$PGSYNC_WORK/src" -type f -name '*.d' -delete
 	if [ "$(id -u)" = 0 ]; then
 		chown -R postgres: "$PGSYNC_WORK/src"
 	fi

@@ -94,10 +94,8 @@ class Database:
             if lsn is None:
                 cursor.execute('SELECT pg_current_wal_insert_lsn()')
                 lsn = cursor.fetchone()[0]
-            cursor.execute('SELECT pgsync_wait_for_lsn(%s, %s)', (lsn, int(timeout * 1000)))
-            result = cursor.fetchone()[0]
-            check(result is not False and result is not None,
-                  lambda: f'pgsync_wait_for_lsn({lsn}) gave {result!r}; status: {self.status()}')
+            cursor.execute('SELECT pgsync_wait_for_lsn(%s, make_interval(secs => %s))', (lsn, timeout))
+            check(cursor.fetchone()[0] is True, lambda: f'no checkpoint covers {lsn}; status: {self.status()}')
         return lsn
 
     def wait_served(self, stream=None, timeout=WAIT):
