@@ -205,7 +205,7 @@ pgsync_start(PG_FUNCTION_ARGS)
 
 /* ---------------------------------------------------------------- stop */
 
-/* "a" (16 MB), "b" (2 MB): our slots of this database, and what they keep */
+/* "a" 16 MB, "b" 2 MB: our slots of this database, and what they keep */
 static int
 describe_slots(StringInfo list)
 {
@@ -235,7 +235,7 @@ describe_slots(StringInfo list)
 	LWLockRelease(ReplicationSlotControlLock);
 
 	for (int i = 0; i < count; i++)
-		appendStringInfo(list, "%s\"%s\" (%s)", i > 0 ? ", " : "", NameStr(names[i]),
+		appendStringInfo(list, "%s\"%s\" %s", i > 0 ? ", " : "", NameStr(names[i]),
 						 TextDatumGetCString(DirectFunctionCall1(pg_size_pretty,
 																 Int64GetDatum(sizes[i]))));
 	return count;
@@ -268,11 +268,10 @@ pgsync_stop(PG_FUNCTION_ARGS)
 	count = describe_slots(&slots);
 	if (count == 0)
 		PG_RETURN_TEXT_P(cstring_to_text("stopped; there is no replication slot"));
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("stopped; replication slot%s %s %s",
-											  count > 1 ? "s" : "", slots.data,
-											  drop_slot ? "will be dropped" :
-											  count > 1 ? "keep this much WAL, and more from now on" :
-											  "keeps this much WAL, and more from now on")));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("stopped; %s: %s",
+											  drop_slot ? "replication slots to be dropped, and the WAL kept for them" :
+											  "WAL kept for replication slots until replication goes on",
+											  slots.data)));
 }
 
 /* ---------------------------------------------------------------- wait */

@@ -6,8 +6,8 @@
  * What belongs to one database (where its MongoDB is, which publication) is
  * set with ALTER DATABASE ... SET; workers see it when they start.
  *
- * Invariant: the refusal of a MongoDB URI shows nothing of it, neither in the
- * message nor in the logged statement.
+ * Invariant: the refusal of what may be a MongoDB URI shows nothing of it,
+ * neither in the message nor in the logged statement.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,9 @@
 
 #include "miscadmin.h"
 
-#define URI_REFUSED		"setting \"pgsync.mongodb_uri\" was refused"
+/* the server's own message shows the value; this one is known to hide_refused_value() */
+#define REFUSED_BEGIN	"value of setting \"pgsync."
+#define REFUSED_END		"\" was refused"
 
 static char *mongodb_uri_file;
 static char *mongodb_uri;
@@ -87,7 +89,7 @@ check_mongodb_uri(char **newval, void **extra, GucSource source)
 		return true;
 	if (!starts_with(uri, "mongodb://") && !starts_with(uri, "mongodb+srv://"))
 	{
-		GUC_check_errmsg(URI_REFUSED);
+		GUC_check_errmsg(REFUSED_BEGIN "mongodb_uri" REFUSED_END);
 		GUC_check_errdetail("A MongoDB URI begins with \"mongodb://\" or \"mongodb+srv://\".");
 		return false;
 	}
@@ -95,7 +97,7 @@ check_mongodb_uri(char **newval, void **extra, GucSource source)
 		return true;
 	if (!allow_password_in_uri_setting)
 	{
-		GUC_check_errmsg(URI_REFUSED);
+		GUC_check_errmsg(REFUSED_BEGIN "mongodb_uri" REFUSED_END);
 		GUC_check_errdetail("The URI seems to hold a password; settings are logged and can be read by others.");
 		GUC_check_errhint("Write the URI to a file that only the server's user can read, and name it in \"pgsync.mongodb_uri_file\"; or set \"pgsync.allow_password_in_uri_setting\".");
 		return false;
@@ -110,9 +112,10 @@ check_mongodb_uri(char **newval, void **extra, GucSource source)
 
 /* The server would log the statement, and so the value, with our refusal. */
 static void
-hide_refused_uri(ErrorData *edata)
+hide_refused_value(ErrorData *edata)
 {
-	if (edata->message != NULL && strcmp(edata->message, URI_REFUSED) == 0)
+	if (edata->message != NULL && starts_with(edata->message, REFUSED_BEGIN) &&
+		contains(edata->message, REFUSED_END))
 	{
 		edata->hide_stmt = true;
 		edata->hide_ctx = true;
@@ -128,6 +131,12 @@ check_uri_file(char **newval, void **extra, GucSource source)
 
 	if (path == NULL || path[0] == '\0' || is_absolute_path(path))
 		return true;
+	if (strstr(path, "://") != NULL)
+	{
+		GUC_check_errmsg(REFUSED_BEGIN "mongodb_uri_file" REFUSED_END);
+		GUC_check_errdetail("It is the path of a file that holds the URI, not the URI itself.");
+		return false;
+	}
 	GUC_check_errdetail("The path must be absolute.");
 	return false;
 }
@@ -140,6 +149,12 @@ check_mongodb_database(char **newval, void **extra, GucSource source)
 
 	if (name == NULL || name[0] == '\0')
 		return true;
+	if (strstr(name, "://") != NULL)
+	{
+		GUC_check_errmsg(REFUSED_BEGIN "mongodb_database" REFUSED_END);
+		GUC_check_errdetail("It is the name of a database, not a URI.");
+		return false;
+	}
 	if (strlen(name) > 63 || strpbrk(name, "/\\. \"$*<>:|?") != NULL)
 	{
 		GUC_check_errdetail("A MongoDB database name has at most 63 bytes and none of the characters /\\. \"$*<>:|?");
@@ -292,7 +307,7 @@ guc_init(PgsyncSettings *settings)
 	MarkGUCPrefixReserved("pgsync");
 
 	previous_emit_log_hook = emit_log_hook;
-	emit_log_hook = hide_refused_uri;
+	emit_log_hook = hide_refused_value;
 
 	*settings = (PgsyncSettings)
 	{

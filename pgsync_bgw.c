@@ -1,0 +1,446 @@
+/*-------------------------------------------------------------------------
+ *
+ * pgsync_bgw.c
+ *	  Entry points of pgsync's background workers: the way of a row.
+ *
+ *		slot        src/pg/slot.c       a logical slot of our own
+ *		decode      src/pg/decode.c     output plugin callbacks
+ *		row values  src/pg/rowvalue.c   Datum -> SQLite value
+ *		rules       src/core/           which buckets and lookups the row is in
+ *		bucket ops  src/core/           PUT, REMOVE, parameter entries
+ *		documents   src/mongo/          BSON of the storage version
+ *		writer      src/mongo/          flush transactions, checkpoints (thread)
+ *		confirm     src/pg/slot.c       WAL up to here is not needed any more
+ *
+ * The launcher (src/pg/launcher.c, in the preloaded library) starts one worker
+ * per replication stream.  A worker that fails ends; the launcher starts it
+ * again, and everything it needs is read anew from the storage and the slot.
+ *
+ * Invariants: the main thread alone calls functions of the server; it never
+ * blocks on the network; an error ends this process and never the cluster.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "commands/extension.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/slot.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/elog.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PGSYNC_MODULE_MAGIC;
+
+extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
+
+/* a batch is handed over when it has this size, in bytes */
+#define BATCH_BYTES			((size_t) 256 * 1024)
+
+/* how long a clean stop waits for what is being written */
+#define STOP_WAIT_MS		2000
+
+Worker	   *MyWorker = NULL;
+
+/* ---------------------------------------------------------------- state shown to others */
+
+void
+worker_set_phase(Worker *worker, WorkerPhase phase)
+{
+	worker_entry_set_phase(worker->shared, worker->entry, phase);
+	pgstat_report_activity(STATE_RUNNING, worker_phase_name(phase));
+}
+
+void
+worker_set_warning(Worker *worker, const char *warning)
+{
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->entry->warning, warning, sizeof(worker->entry->warning));
+	LWLockRelease(&worker->shared->lock);
+}
+
+/* ---------------------------------------------------------------- process */
+
+/*
+ * Runs last: skips the exit handlers of libraries, which would race with the
+ * storage thread if that is still alive (in-server-decoding.md, section 3).
+ */
+static void
+leave_without_handlers(int code, Datum arg)
+{
+	_exit(code);
+}
+
+static void
+on_worker_exit(int code, Datum arg)
+{
+	Worker	   *worker = MyWorker;
+
+	if (worker == NULL)
+		return;
+	if (worker->storage != NULL)
+		storage_link_close(worker->storage, 0);
+	turn_forget(worker->shared->turn, worker->index);
+	worker_detach(worker->shared, worker->entry);
+}
+
+/* Attaches to the entry that the launcher prepared; ends if it is gone. */
+static Worker *
+worker_create(Datum main_arg)
+{
+	PgsyncPreloaded *preloaded = pgsync_preloaded();
+	Worker	   *worker = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
+
+	worker->preloaded = preloaded;
+	worker->shared = preloaded->shared;
+	worker->index = DatumGetInt32(main_arg);
+	memcpy(&worker->generation, MyBgworkerEntry->bgw_extra, sizeof(worker->generation));
+	worker->entry = worker_attach(worker->shared, worker->index, worker->generation);
+	if (worker->entry == NULL)
+		proc_exit(0);
+	MyWorker = worker;
+	before_shmem_exit(on_worker_exit, (Datum) 0);
+	worker->change_context = AllocSetContextCreate(TopMemoryContext, "pgsync change",
+												   ALLOCSET_DEFAULT_SIZES);
+	return worker;
+}
+
+static void
+raise_out_of_memory(void)
+{
+	ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
+/*
+ * Ends the process with nothing more to do.  PHASE_NONE frees the entry; others
+ * stay to be seen.
+ */
+void
+worker_finish(Worker *worker, WorkerPhase phase)
+{
+	worker_entry_set_phase(worker->shared, worker->entry, phase);
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	worker->entry->clean_exit = true;
+	LWLockRelease(&worker->shared->lock);
+	proc_exit(0);
+}
+
+/* ---------------------------------------------------------------- batches */
+
+WriteBatch *
+worker_batch(Worker *worker)
+{
+	if (worker->batch != NULL && !worker->in_chunk &&
+		arena_used(worker->batch->arena) >= BATCH_BYTES)
+		worker_submit(worker);
+	if (worker->batch == NULL)
+	{
+		if (!worker->in_chunk)
+			worker_wait_for_queue(worker);
+		worker->batch = write_batch_create();
+		if (worker->batch == NULL)
+			raise_out_of_memory();
+		arena_set_exhausted(worker->batch->arena, raise_out_of_memory);
+	}
+	return worker->batch;
+}
+
+void
+worker_submit(Worker *worker)
+{
+	if (worker->batch == NULL)
+		return;
+	writer_submit(worker->storage->thread, worker->batch);
+	worker->batch = NULL;
+}
+
+/*
+ * Back-pressure.  In a decoding callback this waits inside decoding's own
+ * transaction; positions are confirmed and status stays live meanwhile.
+ */
+void
+worker_wait_for_queue(Worker *worker)
+{
+	while (writer_queue_full(worker->storage->thread))
+	{
+		(void) storage_link_wait(worker->storage, 1000);
+		worker_collect(worker);
+		slot_confirm(worker, false);
+		worker_check_interrupts(worker);
+	}
+}
+
+/* Until everything submitted is durable.  Never in a transaction. */
+void
+worker_wait_until_stored(Worker *worker)
+{
+	while (!writer_idle(worker->storage->thread))
+	{
+		(void) storage_link_wait(worker->storage, 1000);
+		worker_collect(worker);
+		worker_check_interrupts(worker);
+	}
+	worker_collect(worker);
+}
+
+/* ---------------------------------------------------------------- progress */
+
+/* When which position was stored: one mark a second is enough for the slot. */
+static void
+remember_mark(Worker *worker, uint64_t lsn, TimestampTz now)
+{
+	StoredMark *last = worker->mark_count > 0 ? &worker->marks[worker->mark_count - 1] : NULL;
+
+	if (last != NULL && last->lsn == lsn)
+		return;
+	if (last != NULL && !TimestampDifferenceExceeds(last->time, now, 1000) &&
+		worker->mark_count > 1)
+	{
+		/* a later position under an earlier time would be confirmed too soon */
+		last->lsn = lsn;
+		last->time = now;
+		return;
+	}
+	if (worker->mark_count == STORED_MARKS)
+	{
+		memmove(worker->marks, worker->marks + 1, sizeof(StoredMark) * (STORED_MARKS - 1));
+		worker->mark_count--;
+	}
+	worker->marks[worker->mark_count++] = (StoredMark) {lsn, now};
+}
+
+static TimestampTz
+timestamp_of_unix(int64 microseconds)
+{
+	return microseconds - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+}
+
+static void
+became_active(Worker *worker)
+{
+	worker->was_active = true;
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->entry->storage_state, "ACTIVE", sizeof(worker->entry->storage_state));
+	LWLockRelease(&worker->shared->lock);
+	worker_set_phase(worker, PHASE_STREAMING);
+	ereport(LOG,
+			(errmsg("pgsync replication stream %d is active", worker->stream->id)));
+}
+
+void
+worker_collect(Worker *worker)
+{
+	WorkerEntry *entry = worker->entry;
+	WriterProgress progress;
+	TimestampTz now;
+
+	writer_progress(worker->storage->thread, &progress);
+	if (progress.failed)
+	{
+		if (progress.error.kind == STORAGE_STREAM_GONE)
+			worker_finish(worker, PHASE_NONE);	/* replaced: its cleaning is another turn */
+		storage_error_report(&progress.error, mongo_thread_hosts(worker->storage->thread));
+	}
+	now = GetCurrentTimestamp();
+	if (progress.stored_lsn > worker->stored_lsn)
+		worker->stored_lsn = progress.stored_lsn;
+	remember_mark(worker, worker->stored_lsn, now);
+	if (progress.flushes != worker->last_flushes)
+	{
+		worker->last_flushes = progress.flushes;
+		worker->last_lock_renewal = now;	/* every flush extends the lock */
+		pg_atomic_write_u64(&entry->last_activity, now);
+	}
+
+	pg_atomic_write_u64(&entry->stored_lsn, worker->stored_lsn);
+	pg_atomic_write_u64(&entry->transactions, progress.transactions);
+	pg_atomic_write_u64(&entry->rows, progress.rows);
+	pg_atomic_write_u64(&entry->ops, progress.ops);
+	pg_atomic_write_u64(&entry->rejected_rows, progress.rejected_rows);
+	pg_atomic_write_u64(&entry->rereads, progress.rereads);
+	pg_atomic_write_u64(&entry->evaluation_errors, progress.evaluation_errors);
+	if (progress.source_time_us != 0)
+		pg_atomic_write_u64(&entry->source_time, timestamp_of_unix(progress.source_time_us));
+	if (progress.checkpoint_lsn != STREAM_LSN_NONE &&
+		progress.checkpoint_lsn != pg_atomic_read_u64(&entry->checkpoint_lsn))
+	{
+		pg_atomic_write_u64(&entry->checkpoint_op, progress.checkpoint_op);
+		pg_atomic_write_u64(&entry->checkpoint_time,
+							timestamp_of_unix(progress.checkpoint_time_us));
+		pg_atomic_write_u64(&entry->checkpoint_lsn, progress.checkpoint_lsn);
+		ConditionVariableBroadcast(&worker->shared->progress);
+	}
+	if (progress.active && !worker->was_active)
+		became_active(worker);
+}
+
+/* A stop that was asked for: what is being written may end, within limits. */
+static void
+stop_cleanly(Worker *worker)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+
+	if (worker->batch != NULL && !worker->in_chunk && worker->decoding != NULL)
+		worker_submit(worker);
+	while (worker->stream != NULL && MyReplicationSlot != NULL &&
+		   !writer_idle(worker->storage->thread) &&
+		   !TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STOP_WAIT_MS))
+	{
+		WriterProgress progress;
+
+		(void) storage_link_wait(worker->storage, 100);
+		writer_progress(worker->storage->thread, &progress);
+		if (progress.failed)
+			break;
+		worker->stored_lsn = Max(worker->stored_lsn, progress.stored_lsn);
+	}
+	slot_confirm(worker, true);
+	worker_finish(worker, PHASE_NONE);
+}
+
+void
+worker_check_interrupts(Worker *worker)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (worker->entry->exit_wanted)
+		stop_cleanly(worker);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+/* The database must have the extension, and text that is UTF-8. */
+static void
+check_database(Worker *worker)
+{
+	bool		present;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	present = OidIsValid(get_extension_oid(PGSYNC_EXTENSION, true));
+	worker->self = source_identity(&worker->preloaded->settings);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	if (!present)
+	{
+		ereport(WARNING,
+				(errmsg("pgsync is switched on for a database that does not have the extension"),
+				 errdetail("Database \"%s\" is idle until the extension is there.",
+						   worker->self.database_name),
+				 errhint("Run CREATE EXTENSION pgsync in it, or SECURITY LABEL FOR pgsync ON DATABASE ... IS NULL.")));
+		worker_finish(worker, PHASE_NO_EXTENSION);
+	}
+	if (GetDatabaseEncoding() != PG_UTF8)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("pgsync needs a database with encoding UTF8"),
+				 errdetail("The encoding of database \"%s\" is %s.", worker->self.database_name,
+						   GetDatabaseEncodingName())));
+}
+
+static void
+connect_storage(Worker *worker)
+{
+	StartTransactionCommand();
+	worker->storage = storage_link_open(&worker->preloaded->settings);
+	CommitTransactionCommand();
+	storage_link_run(worker->storage, storage_prepare, NULL);
+}
+
+static void
+check_publication(Worker *worker)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	worker->publication = publication_state(&worker->preloaded->settings);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	if (worker->publication.missing)
+		worker_set_warning(worker, "the publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated");
+	else
+		worker_set_warning(worker, "");
+}
+
+static void
+run(Worker *worker)
+{
+	check_database(worker);
+	connect_storage(worker);
+	worker_choose_stream(worker);
+	worker_open_stream(worker);
+	worker_compile_rules(worker);
+	check_publication(worker);
+	relation_cache_init(worker);
+	slot_ensure(worker);
+	if (!worker->stream->snapshot_done)
+		copy_tables(worker);
+	stream_changes(worker);
+}
+
+/* Puts the error where status shows it; it is in the log already. */
+static void
+record_error(Worker *worker)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	error = CopyErrorData();
+	worker_entry_set_error(worker->shared, worker->entry,
+						   error->detail != NULL ?
+						   psprintf("%s: %s", error->message, error->detail) : error->message,
+						   error->hint, unpack_sql_state(error->sqlerrcode));
+}
+
+void
+pgsync_worker_main(Datum main_arg)
+{
+	Worker	   *worker;
+
+	/* registered first, so it runs last */
+	on_proc_exit(leave_without_handlers, (Datum) 0);
+
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGINT, SIG_IGN);	/* pg_cancel_backend() has nothing to cancel here */
+	BackgroundWorkerUnblockSignals();
+
+	worker = worker_create(main_arg);
+	BackgroundWorkerInitializeConnectionByOid(worker->entry->database, InvalidOid, 0);
+	row_conversion_settings();
+	worker->scratch = arena_create(0);
+	if (worker->scratch == NULL)
+		raise_out_of_memory();
+	arena_set_exhausted(worker->scratch, raise_out_of_memory);
+
+	PG_TRY();
+	{
+		run(worker);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		record_error(worker);
+		/* decoding's transaction, locks, the slot: released on the way out */
+		proc_exit(1);
+	}
+	PG_END_TRY();
+	proc_exit(0);
+}

@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * copy.c
+ *	  The initial copy: tables in chunks, each in a short transaction of its
+ *	  own, before streaming starts; and single rows read again by key.
+ *
+ * The stream begins before the first chunk, so it replays every change over what
+ * was copied; what has to hold for that is design 4, "Initial copy":
+ *	1. stragglers: transactions whose commit record is written but which
+ *	   still look running are waited for before the first snapshot;
+ *	2. fence: no checkpoint before the end of WAL at each chunk's snapshot, and
+ *	   that WAL is flushed before a row of the chunk is sent;
+ *	3. rows whose state exists are skipped (by the writer);
+ *	4. shape: a chunk belongs to one relfilenode and one signature;
+ *	5. bounds: a chunk ends at any row when its bytes are used up.
+ *
+ * What is not here: copying a table while the stream runs (design 4,
+ * watermarks).
+ *
+ * Invariant: no transaction and no snapshot is held while waiting for the
+ * storage.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "replication/message.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "storage/proc.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+/* prefix of our own logical messages; nothing reads their text */
+#define FENCE_PREFIX		"pgsync"
+
+/* ---------------------------------------------------------------- stragglers */
+
+/*
+ * Waits until every transaction that may have written its commit record
+ * before now is over: such a transaction is invisible to a snapshot taken now,
+ * and the slot does not stream it.  Called before the first chunk.
+ */
+static void
+wait_for_stragglers(void)
+{
+	VirtualTransactionId *vxids;
+	int			count;
+
+	/* between writing the record and marking the xid committed in the commit log */
+	vxids = GetVirtualXIDsDelayingChkpt(&count, DELAY_CHKPT_START);
+	while (count > 0 && HaveVirtualXIDsDelayingChkpt(vxids, count, DELAY_CHKPT_START))
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	pfree(vxids);
+
+	for (;;)
+	{
+		TransactionId straggler = InvalidTransactionId;
+		Snapshot	snapshot;
+
+		StartTransactionCommand();
+		snapshot = GetTransactionSnapshot();
+		for (uint32 i = 0; i < snapshot->xcnt && !TransactionIdIsValid(straggler); i++)
+		{
+			if (TransactionIdDidCommit(snapshot->xip[i]))
+				straggler = snapshot->xip[i];
+		}
+		CommitTransactionCommand();
+		if (!TransactionIdIsValid(straggler))
+			return;
+
+		/* pg_blocking_pids() names it meanwhile, and status with it */
+		StartTransactionCommand();
+		XactLockTableWait(straggler, NULL, NULL, XLTW_None);
+		CommitTransactionCommand();
+	}
+}
+
+/* ---------------------------------------------------------------- chunks */
+
+static uint64_t
+tid_encode(ItemPointer tid)
+{
+	return ((uint64_t) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static void
+tid_decode(uint64_t encoded, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (encoded >> 16), (OffsetNumber) (encoded & 0xffff));
+}
+
+/*
+ * WAL position that the next rows must not be visible before; flushed, so that
+ * no row of a commit that a crash would undo is ever sent.
+ */
+static XLogRecPtr
+write_fence(void)
+{
+	XLogRecPtr	fence;
+
+#if PG_VERSION_NUM >= 170000
+	fence = LogLogicalMessage(FENCE_PREFIX, "fence", 5, false, true);
+#else
+	fence = LogLogicalMessage(FENCE_PREFIX, "fence", 5, false);
+#endif
+	XLogFlush(fence);
+	return fence;
+}
+
+static void
+show_progress(Worker *worker, const KnownTable *known, int done)
+{
+	WorkerEntry *entry = worker->entry;
+
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	snprintf(entry->copy_table, sizeof(entry->copy_table), "%s.%s", known->doc.schema,
+			 known->doc.name);
+	entry->tables_done = done;
+	entry->copy_rows_done = known->doc.rows_copied;
+	entry->copy_rows_estimated = known->doc.rows_estimated;
+	LWLockRelease(&worker->shared->lock);
+}
+
+/*
+ * Progress that belongs to another file or shape is void.  The rows already
+ * copied stay: the stream brings them up to date, and the writer skips them.
+ * Another shape cannot be mended that way (design 4, rule 4).
+ */
+static void
+check_chunk_shape(Worker *worker, KnownTable *known, Relation relation, RelationEntry *entry)
+{
+	SourceTableDoc *doc = &known->doc;
+	MemoryContext old;
+
+	if (doc->signature != NULL && strcmp(doc->signature, entry->signature) != 0)
+		worker_replace_stream(worker, false, "a table changed its shape during the initial copy");
+	if (doc->signature == NULL)
+	{
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		doc->signature = pstrdup(entry->signature);
+		MemoryContextSwitchTo(old);
+	}
+	if (doc->relfilenode != relation->rd_rel->relfilenode)
+	{
+		doc->relfilenode = relation->rd_rel->relfilenode;
+		doc->next_tid = 0;
+		doc->rows_copied = 0;
+		doc->rows_estimated = relation->rd_rel->reltuples < 0 ? -1 :
+			(int64_t) relation->rd_rel->reltuples;
+	}
+}
+
+/* Reads rows from doc->next_tid on into the batch; false when the table ends. */
+static bool
+scan_chunk(Worker *worker, KnownTable *known, Relation relation, RelationEntry *entry)
+{
+	SourceTableDoc *doc = &known->doc;
+	Size		limit = (Size) *worker->preloaded->settings.copy_chunk_size * 1024;
+	TableScanDesc scan;
+	TupleTableSlot *slot = table_slot_create(relation, NULL);
+	ItemPointerData first;
+	ItemPointerData last;
+	bool		more = false;
+
+	tid_decode(doc->next_tid, &first);
+	ItemPointerSet(&last, MaxBlockNumber, MaxOffsetNumber);
+	scan = table_beginscan_tidrange(relation, GetActiveSnapshot(), &first, &last);
+	while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
+	{
+		HeapTuple	tuple;
+		bool		should_free;
+		SourceKey	key;
+		MemoryContext old;
+
+		old = MemoryContextSwitchTo(worker->change_context);
+		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+		if (entry->row_type.identity_count == 0)
+			key = source_key_of_place(worker, doc->relfilenode, tid_encode(&slot->tts_tid));
+		row_change_add(worker, entry, ROW_COPY, NULL, tuple, RelationGetDescr(relation), &key);
+		if (should_free)
+			heap_freetuple(tuple);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(worker->change_context);
+
+		doc->next_tid = tid_encode(&slot->tts_tid) + 1;
+		doc->rows_copied++;
+		if (arena_used(worker->batch->arena) >= limit)
+		{
+			more = true;
+			break;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return more;
+}
+
+/*
+ * One chunk: a transaction, a snapshot, a batch.  Returns false when the table
+ * has no more rows, or is gone.
+ */
+static bool
+copy_chunk(Worker *worker, Oid relid, KnownTable **known_result, int done)
+{
+	Relation	relation;
+	RelationEntry *entry;
+	KnownTable *known;
+	WriteItem  *begin;
+	WriteItem  *end;
+	bool		more;
+
+	worker_wait_for_queue(worker);
+	StartTransactionCommand();
+	relation = try_relation_open(relid, AccessShareLock);
+	if (relation == NULL)
+	{
+		/* dropped meanwhile: that acts at its position in the stream */
+		CommitTransactionCommand();
+		return false;
+	}
+	PushActiveSnapshot(GetTransactionSnapshot());
+	entry = relation_entry(worker, relation);
+	known = entry == NULL ? NULL : known_table_find(worker, &entry->table->id);
+	if (known == NULL || known->doc.snapshot_done)
+	{
+		PopActiveSnapshot();
+		relation_close(relation, AccessShareLock);
+		CommitTransactionCommand();
+		return false;
+	}
+	*known_result = known;
+	check_chunk_shape(worker, known, relation, entry);
+
+	worker_submit(worker);		/* what precedes the chunk, such as a new table */
+	begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
+	worker->in_chunk = true;
+	more = scan_chunk(worker, known, relation, entry);
+	PopActiveSnapshot();
+	relation_close(relation, AccessShareLock);
+	CommitTransactionCommand();
+
+	/* everything the snapshot saw was in the WAL before this */
+	begin->lsn = write_fence();
+	known->doc.fence = begin->lsn;
+	known->doc.snapshot_done = !more;
+	if (!more)
+		known->doc.rows_estimated = known->doc.rows_copied;
+	end = write_batch_add(worker_batch(worker), WRITE_CHUNK_END, begin->lsn);
+	end->table_doc = source_table_doc_copy(&known->doc, worker->batch->arena);
+	worker->in_chunk = false;
+	worker_submit(worker);
+	show_progress(worker, known, done + (more ? 0 : 1));
+	return more;
+}
+
+/*
+ * Tables whose copy had begun and that are gone now, or not published any more:
+ * nothing is left to copy.  Their rows are removed when the stream gets there.
+ */
+static void
+finish_vanished_tables(Worker *worker)
+{
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+		WriteItem  *item;
+
+		if (known->dropped || known->doc.snapshot_done)
+			continue;
+		known->doc.snapshot_done = true;
+		(void) write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, known->doc.fence);
+		item = write_batch_add(worker_batch(worker), WRITE_CHUNK_END, known->doc.fence);
+		item->table_doc = source_table_doc_copy(&known->doc, worker->batch->arena);
+	}
+}
+
+/*
+ * Copies every table that the rules read and whose copy is not complete, then
+ * says so.  A crash at any point costs one chunk.
+ */
+void
+copy_tables(Worker *worker)
+{
+	List	   *oids;
+	ListCell   *cell;
+	int			done = 0;
+	MemoryContext old;
+
+	worker_set_phase(worker, PHASE_COPYING);
+	relation_cache_invalidate_all();
+	wait_for_stragglers();
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	worker->publication = publication_state(&worker->preloaded->settings);
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	oids = list_copy(relations_to_copy(worker));
+	MemoryContextSwitchTo(old);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	worker->entry->tables_total = list_length(oids);
+	LWLockRelease(&worker->shared->lock);
+
+	foreach(cell, oids)
+	{
+		KnownTable *known = NULL;
+
+		while (copy_chunk(worker, lfirst_oid(cell), &known, done))
+		{
+			worker_collect(worker);
+			worker_check_interrupts(worker);
+			worker_watch_streams(worker);
+		}
+		done++;
+	}
+	list_free(oids);
+	finish_vanished_tables(worker);
+
+	write_batch_add(worker_batch(worker), WRITE_SNAPSHOT_DONE, write_fence());
+	worker_submit(worker);
+	worker_wait_until_stored(worker);
+	worker->stream->snapshot_done = true;
+}
+
+/* ---------------------------------------------------------------- rows by key */
+
+/*
+ * The identity columns' values as text literals: what is needed to read the row
+ * again.  Opaque to everyone else.
+ */
+SyncString
+reread_key_encode(RelationEntry *entry, SyncArena *arena)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < entry->row_type.identity_count; i++)
+	{
+		int			position = entry->row_type.identity[i];
+		ColumnConversion *column = &entry->conversion->columns[position];
+		int			a = column->attnum - 1;
+		Oid			output;
+		bool		is_varlena;
+
+		if (i > 0)
+			appendStringInfoString(&text, " AND ");
+		appendStringInfoString(&text, quote_identifier(entry->row_type.columns[position].name.data));
+		if (entry->nulls[a])
+		{
+			appendStringInfoString(&text, " IS NULL");
+			continue;
+		}
+		getTypeOutputInfo(column->type, &output, &is_varlena);
+		appendStringInfo(&text, " OPERATOR(pg_catalog.=) %s",
+						 quote_literal_cstr(OidOutputFunctionCall(output, entry->datums[a])));
+	}
+	return (SyncString) {arena_strndup(arena, text.data, text.len), (uint32_t) text.len};
+}
+
+/* One row, as it is now, sent as ROW_REREAD; a row that is gone is deleted by the stream. */
+static void
+reread_row(Worker *worker, RereadRequest *request)
+{
+	Relation	relation;
+	RelationEntry *entry;
+	WriteItem  *begin;
+	char	   *query;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	relation = try_relation_open(request->table->relation_id, AccessShareLock);
+	entry = relation == NULL ? NULL : relation_entry(worker, relation);
+	if (entry != NULL && memcmp(&entry->table->id, &request->table->id, sizeof(SourceTableId)) == 0)
+	{
+		worker_submit(worker);
+		begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
+		worker->in_chunk = true;
+		SPI_connect();
+		query = psprintf("SELECT t FROM ONLY %s t WHERE %.*s",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+													RelationGetRelationName(relation)),
+						 (int) request->key.len, request->key.data);
+		if (SPI_execute(query, true, 2) == SPI_OK_SELECT && SPI_processed == 1)
+		{
+			bool		isnull;
+			Datum		datum = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
+											  &isnull);
+			HeapTupleHeader header = DatumGetHeapTupleHeader(datum);
+			HeapTupleData tuple;
+
+			tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+			ItemPointerSetInvalid(&tuple.t_self);
+			tuple.t_tableOid = RelationGetRelid(relation);
+			tuple.t_data = header;
+			row_change_add(worker, entry, ROW_REREAD, NULL, &tuple, RelationGetDescr(relation), NULL);
+		}
+		SPI_finish();
+		PopActiveSnapshot();
+		relation_close(relation, AccessShareLock);
+		CommitTransactionCommand();
+		begin->lsn = write_fence();
+		/* the chunk's end carries no table: there is no progress to store */
+		write_batch_add(worker_batch(worker), WRITE_CHUNK_END, begin->lsn);
+		worker->in_chunk = false;
+		worker_submit(worker);
+		return;
+	}
+	PopActiveSnapshot();
+	if (relation != NULL)
+		relation_close(relation, AccessShareLock);
+	CommitTransactionCommand();
+}
+
+/*
+ * Serves what the writer could not complete.  Between two records of the stream,
+ * never inside a source transaction.
+ */
+void
+reread_rows(Worker *worker)
+{
+	RereadRequest *requests = writer_take_rereads(worker->storage->thread);
+	RereadRequest *next;
+
+	if (requests == NULL)
+		return;
+	InvalidateSystemCaches();
+	relation_cache_invalidate_all();
+	worker->rereading = true;
+	for (; requests != NULL; requests = next)
+	{
+		next = requests->next;
+		worker_wait_for_queue(worker);
+		reread_row(worker, requests);
+		reread_request_free(requests);
+	}
+	worker->rereading = false;
+	InvalidateSystemCaches();
+	relation_cache_invalidate_all();
+}

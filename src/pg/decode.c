@@ -1,0 +1,346 @@
+/*-------------------------------------------------------------------------
+ *
+ * decode.c
+ *	  The output plugin: callbacks of logical decoding -> write items.
+ *
+ * Runs inside decoding's own transaction with a historic snapshot: catalogs
+ * may be read, ordinary tables may not.  Each change is converted, evaluated
+ * and added to the worker's batch; nothing is kept of it.  A transaction that
+ * changes nothing of interest leaves no item.
+ *
+ * The plugin refuses to run outside a pgsync worker: any role with REPLICATION
+ * could name it otherwise.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "replication/output_plugin.h"
+#include "replication/reorderbuffer.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#if PG_VERSION_NUM < 160000
+extern PGSYNC_EXPORT void _PG_output_plugin_init(OutputPluginCallbacks *callbacks);
+#endif
+
+/* ---------------------------------------------------------------- row changes */
+
+/*
+ * The key of a row of a table without identity.  Such rows are only ever
+ * inserted; the key must come out the same when the row is met again, so it
+ * follows from a place: where the insert stands in the WAL, or where the copied
+ * tuple lies in its file.
+ */
+SourceKey
+source_key_of_place(Worker *worker, uint64_t where, uint64_t which)
+{
+	static const SyncColumn columns[] = {
+		{{"where", 5}}, {{"which", 5}}
+	};
+	static const int identity[] = {0, 1};
+	static const SyncRowType type = {2, columns, 2, identity};
+	SyncValue	values[2];
+	SourceKey	key;
+
+	values[0] = value_integer((int64_t) where);
+	values[1] = value_integer((int64_t) which);
+	source_key_of_row(&type, values, worker->scratch, &key);
+	return key;
+}
+
+static SourceKey
+key_of_insert(Worker *worker, uint64_t lsn)
+{
+	if (lsn != worker->last_change_lsn)
+	{
+		worker->last_change_lsn = lsn;
+		worker->changes_at_lsn = 0;
+	}
+	return source_key_of_place(worker, lsn, worker->changes_at_lsn++);
+}
+
+void
+decode_begin_write(Worker *worker)
+{
+	if (worker->decoding == NULL || worker->transaction_written)
+		return;
+	write_batch_add(worker_batch(worker), WRITE_BEGIN, worker->transaction_end);
+	worker->transaction_written = true;
+}
+
+static void
+deform(HeapTuple tuple, TupleDesc desc, Datum *datums, bool *nulls)
+{
+	heap_deform_tuple(tuple, desc, datums, nulls);
+}
+
+/*
+ * The key under which the row was stored before, if the old tuple tells.
+ */
+static bool
+old_key(RelationEntry *entry, HeapTuple old_tuple, TupleDesc desc, SyncArena *scratch,
+		SourceKey *key)
+{
+	Datum	   *datums = entry->datums + desc->natts;
+	bool	   *nulls = entry->nulls + desc->natts;
+
+	if (old_tuple == NULL || entry->row_type.identity_count == 0)
+		return false;
+	deform(old_tuple, desc, datums, nulls);
+	row_convert_some(entry->conversion, datums, nulls, entry->row_type.identity,
+					 entry->row_type.identity_count, scratch, entry->old_values);
+	source_key_of_row(&entry->row_type, entry->old_values, scratch, key);
+	return true;
+}
+
+static void
+report_too_large(RelationEntry *entry, EvaluatedRow *row, SyncArena *arena)
+{
+	SyncError  *error = arena_new(arena, SyncError);
+
+	sync_error_set(error, SYNC_ERROR_LIMIT, "the row is larger than \"pgsync.row_limit\"");
+	memset(row, 0, sizeof(*row));
+	row->error_count = 1;
+	row->error = error;
+}
+
+/* An incomplete row: the writer completes it from what is stored. */
+static void
+keep_incomplete_values(RelationEntry *entry, RowChange *change, SyncArena *arena)
+{
+	int			count = entry->row_type.column_count;
+
+	change->values = arena_array(arena, SyncValue, count);
+	for (int i = 0; i < count; i++)
+	{
+		SyncValue	value = entry->values[i];
+
+		if (value.type >= SYNC_TEXT || value.type == SYNC_BIGINT)
+			value.data = arena_strndup(arena, value.data, value.len);
+		change->values[i] = value;
+	}
+	change->reread_key = reread_key_encode(entry, arena);
+}
+
+static void
+evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, TupleDesc desc,
+			 bool in_stream, RowChange *change, Worker *worker, SyncArena *arena)
+{
+	Datum	   *old_datums = NULL;
+	bool	   *old_nulls = NULL;
+	bool		out_of_line;
+	RowValueResult result;
+	Size		limit = (Size) *worker->preloaded->settings.row_limit * 1024;
+
+	deform(new_tuple, desc, entry->datums, entry->nulls);
+	if (old_tuple != NULL && entry->identity == REPLICA_IDENTITY_FULL)
+	{
+		old_datums = entry->datums + desc->natts;
+		old_nulls = entry->nulls + desc->natts;
+		deform(old_tuple, desc, old_datums, old_nulls);
+	}
+	result = row_convert(entry->conversion, entry->datums, entry->nulls, old_datums, old_nulls,
+						 limit, in_stream, worker->scratch, entry->values, &out_of_line);
+	if (result == ROW_TOO_LARGE)
+	{
+		row_convert_some(entry->conversion, entry->datums, entry->nulls,
+						 entry->row_type.identity, entry->row_type.identity_count,
+						 worker->scratch, entry->values);
+		report_too_large(entry, &change->row, arena);
+	}
+	else if (result == ROW_INCOMPLETE)
+		keep_incomplete_values(entry, change, arena);
+	else
+	{
+		if (table_evaluate(entry->table->binding, entry->values, arena,
+						   &change->row) != SYNC_OK)
+			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+
+		/* only an out-of-line value can be left out of a later change (design 5) */
+		if ((out_of_line || change->kind == ROW_REREAD) && entry->table->keep_row_copy)
+			change->row_copy = row_copy_encode(&entry->row_type, entry->values, arena);
+	}
+}
+
+void
+row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTuple old_tuple,
+			   HeapTuple new_tuple, TupleDesc desc, const SourceKey *no_identity_key)
+{
+	WriteBatch *batch = worker_batch(worker);
+	SyncArena  *arena = batch->arena;
+	RowChange  *change = arena_new(arena, RowChange);
+	WriteItem  *item;
+
+	change->kind = kind;
+	if (kind != ROW_DELETE)
+	{
+		evaluate_row(entry, new_tuple, old_tuple, desc,
+					 kind == ROW_INSERT || kind == ROW_UPDATE, change, worker, arena);
+		if (entry->row_type.identity_count == 0)
+			change->after = *no_identity_key;
+		else
+			source_key_of_row(&entry->row_type, entry->values, worker->scratch, &change->after);
+	}
+	change->has_before = old_key(entry, old_tuple, desc, worker->scratch, &change->before) &&
+		(kind == ROW_DELETE ||
+		 memcmp(&change->before, &change->after, sizeof(SourceKey)) != 0);
+	change->table = source_table_retain(entry->table);
+
+	item = write_batch_add(batch, WRITE_ROW, worker->transaction_end);
+	item->row = change;
+	arena_reset(worker->scratch);
+}
+
+/* ---------------------------------------------------------------- callbacks */
+
+static void
+plugin_startup(LogicalDecodingContext *context, OutputPluginOptions *options, bool is_init)
+{
+	if (MyWorker == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("output plugin \"%s\" can be used by pgsync's own workers only",
+						PGSYNC_WORKER_LIBRARY),
+				 errhint("Use pgsync_start() to replicate, or another output plugin to read changes.")));
+	options->output_type = OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
+	options->receive_rewrites = false;
+}
+
+static void
+plugin_begin(LogicalDecodingContext *context, ReorderBufferTXN *txn)
+{
+	MyWorker->transaction_end = txn->end_lsn;
+	MyWorker->transaction_written = false;
+}
+
+static HeapTuple
+tuple_of(
+#if PG_VERSION_NUM >= 170000
+		 HeapTuple tuple)
+{
+	return tuple;
+}
+#else
+		 ReorderBufferTupleBuf *buffer)
+{
+	return buffer == NULL ? NULL : &buffer->tuple;
+}
+#endif
+
+static void
+plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation relation,
+			  ReorderBufferChange *change)
+{
+	Worker	   *worker = MyWorker;
+	RelationEntry *entry = relation_entry(worker, relation);
+	HeapTuple	old_tuple = tuple_of(change->data.tp.oldtuple);
+	HeapTuple	new_tuple = tuple_of(change->data.tp.newtuple);
+	bool		has_identity;
+	MemoryContext old;
+	SourceKey	key;
+
+	if (entry == NULL)
+		return;
+	has_identity = entry->row_type.identity_count > 0;
+	/* without identity nothing says which row is meant: only inserts count */
+	if (!has_identity && change->action != REORDER_BUFFER_CHANGE_INSERT)
+		return;
+	if (change->action == REORDER_BUFFER_CHANGE_DELETE && old_tuple == NULL)
+		return;
+
+	old = MemoryContextSwitchTo(worker->change_context);
+	decode_begin_write(worker);
+	switch (change->action)
+	{
+		case REORDER_BUFFER_CHANGE_INSERT:
+			if (!has_identity)
+				key = key_of_insert(worker, change->lsn);
+			row_change_add(worker, entry, ROW_INSERT, NULL, new_tuple,
+						   RelationGetDescr(relation), &key);
+			break;
+		case REORDER_BUFFER_CHANGE_UPDATE:
+			row_change_add(worker, entry, ROW_UPDATE, old_tuple, new_tuple,
+						   RelationGetDescr(relation), NULL);
+			break;
+		case REORDER_BUFFER_CHANGE_DELETE:
+			row_change_add(worker, entry, ROW_DELETE, old_tuple, NULL,
+						   RelationGetDescr(relation), NULL);
+			break;
+		default:
+			elog(ERROR, "unexpected change of kind %d", (int) change->action);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(worker->change_context);
+}
+
+static void
+plugin_truncate(LogicalDecodingContext *context, ReorderBufferTXN *txn, int count,
+				Relation relations[], ReorderBufferChange *change)
+{
+	Worker	   *worker = MyWorker;
+
+	for (int i = 0; i < count; i++)
+	{
+		RelationEntry *entry = relation_entry(worker, relations[i]);
+		WriteItem  *item;
+
+		if (entry == NULL)
+			continue;
+		decode_begin_write(worker);
+		item = write_batch_add(worker_batch(worker), WRITE_TRUNCATE, worker->transaction_end);
+		item->table = source_table_retain(entry->table);
+	}
+}
+
+/* PowerSync's API writes this message to be told that a position is reached. */
+static void
+plugin_message(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr lsn,
+			   bool transactional, const char *prefix, Size size, const char *message)
+{
+	if (strcmp(prefix, "powersync") == 0 && size == 4 && memcmp(message, "ping", 4) == 0)
+		MyWorker->ping = true;
+}
+
+static void
+plugin_commit(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr commit_lsn)
+{
+	Worker	   *worker = MyWorker;
+	WriteItem  *item;
+	TimestampTz commit_time;
+
+	if (!worker->transaction_written)
+		return;
+	worker->transaction_written = false;
+#if PG_VERSION_NUM >= 150000
+	commit_time = txn->xact_time.commit_time;
+#else
+	commit_time = txn->commit_time;
+#endif
+	item = write_batch_add(worker_batch(worker), WRITE_COMMIT, txn->end_lsn);
+	item->source_time_us = commit_time +
+		(int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	worker->submitted_lsn = txn->end_lsn;
+	worker->submitted_time = GetCurrentTimestamp();
+
+	/* the writer may be waiting for just this */
+	if (writer_idle(worker->storage->thread))
+		worker_submit(worker);
+}
+
+void
+_PG_output_plugin_init(OutputPluginCallbacks *callbacks)
+{
+	callbacks->startup_cb = plugin_startup;
+	callbacks->begin_cb = plugin_begin;
+	callbacks->change_cb = plugin_change;
+	callbacks->truncate_cb = plugin_truncate;
+	callbacks->message_cb = plugin_message;
+	callbacks->commit_cb = plugin_commit;
+}

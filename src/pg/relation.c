@@ -1,0 +1,552 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation.c
+ *	  What the rules do with each relation, in the shape it has at the change
+ *	  being decoded: column conversion, replica identity, binding to the plan,
+ *	  and the source table that its rows are stored under.
+ *
+ * Entries are built from the present snapshot, which in decoding is the historic
+ * one, and thrown away at invalidation.  What must survive a restart is in the
+ * storage (SourceTableDoc).
+ *
+ * Invariant: a source table's identity never changes: another relation, name or
+ * set of identity columns is another source table, and the rows of the old one
+ * are removed first (storage-contract.md, section 6).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_enum.h"
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+static HTAB *relation_cache = NULL;
+
+/* ---------------------------------------------------------------- cache */
+
+static void
+invalidate_relation(Datum arg, Oid relid)
+{
+	RelationEntry *entry;
+
+	if (relation_cache == NULL)
+		return;
+	if (OidIsValid(relid))
+	{
+		entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
+		if (entry != NULL)
+			entry->valid = false;
+	}
+	else
+		relation_cache_invalidate_all();
+}
+
+static void
+invalidate_by_syscache(Datum arg, int cacheid, uint32 hashvalue)
+{
+	relation_cache_invalidate_all();
+}
+
+void
+relation_cache_invalidate_all(void)
+{
+	HASH_SEQ_STATUS scan;
+	RelationEntry *entry;
+
+	if (relation_cache == NULL)
+		return;
+	hash_seq_init(&scan, relation_cache);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		entry->valid = false;
+}
+
+void
+relation_cache_init(Worker *worker)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(RelationEntry),
+	.hcxt = TopMemoryContext};
+	static const int caches[] = {PUBLICATIONRELMAP, PUBLICATIONOID, PUBLICATIONNAMESPACEMAP,
+	NAMESPACEOID, ENUMOID, TYPEOID};
+
+	relation_cache = hash_create("pgsync relations", 128, &control,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	CacheRegisterRelcacheCallback(invalidate_relation, (Datum) 0);
+	for (int i = 0; i < (int) lengthof(caches); i++)
+		CacheRegisterSyscacheCallback(caches[i], invalidate_by_syscache, (Datum) 0);
+}
+
+static void
+relation_entry_clear(RelationEntry *entry)
+{
+	Oid			relid = entry->relid;
+
+	if (entry->table)
+		source_table_release(entry->table);
+	if (entry->context)
+		MemoryContextDelete(entry->context);
+	memset(entry, 0, sizeof(*entry));
+	entry->relid = relid;
+}
+
+/* ---------------------------------------------------------------- shape */
+
+/* Labels of an enum, in order: a renamed one changes what rows print. */
+static void
+append_enum_labels(StringInfo signature, Oid type)
+{
+	Relation	catalog = table_open(EnumRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(type));
+	/* by label: adding one between others changes no row */
+	scan = systable_beginscan(catalog, EnumTypIdLabelIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
+
+		appendStringInfo(signature, ",%u=%s", form->oid, NameStr(form->enumlabel));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+/*
+ * One line a column: number, name, type, modifier, whether older rows have a
+ * value that is not in them (a non-null default).  Then the identity.
+ */
+static char *
+relation_signature(TupleDesc desc, const RelationEntry *entry)
+{
+	StringInfoData signature;
+
+	initStringInfo(&signature);
+	for (int i = 0; i < entry->conversion->count; i++)
+	{
+		ColumnConversion *column = &entry->conversion->columns[i];
+		Form_pg_attribute attribute = TupleDescAttr(desc, column->attnum - 1);
+
+		appendStringInfo(&signature, "%d %s %u %d %s", column->attnum,
+						 quote_literal_cstr(NameStr(attribute->attname)), attribute->atttypid,
+						 attribute->atttypmod, attribute->atthasmissing ? "m" : "-");
+		if (get_typtype(column->type) == TYPTYPE_ENUM)
+			append_enum_labels(&signature, column->type);
+		appendStringInfoChar(&signature, '\n');
+	}
+	return signature.data;
+}
+
+/*
+ * Would an untouched row come out otherwise under the new signature?  Only
+ * columns added at the end without a stored default leave it as it was (design 4).
+ */
+static bool
+signature_makes_stale(const char *old, const char *new)
+{
+	size_t		old_len = strlen(old);
+	const char *added;
+
+	if (strncmp(old, new, old_len) != 0)
+		return true;
+	for (added = new + old_len; *added != '\0';)
+	{
+		const char *end = strchr(added, '\n');
+
+		if (end == NULL || end - added < 2 || memcmp(end - 2, " -", 2) != 0)
+			return true;
+		added = end + 1;
+	}
+	return false;
+}
+
+/* The identity columns' numbers, ascending; NIL if none (design 5). */
+static Bitmapset *
+identity_columns(Relation relation, char *identity)
+{
+	Oid			index_oid = InvalidOid;
+	Relation	index;
+	Bitmapset  *columns = NULL;
+
+	*identity = relation->rd_rel->relreplident;
+	/* fills the relcache's index fields */
+	(void) RelationGetReplicaIndex(relation);
+	if (*identity == REPLICA_IDENTITY_FULL)
+		index_oid = relation->rd_pkindex;
+	else if (*identity != REPLICA_IDENTITY_NOTHING)
+		index_oid = relation->rd_replidindex;
+
+	if (OidIsValid(index_oid))
+	{
+		index = RelationIdGetRelation(index_oid);
+		if (RelationIsValid(index))
+		{
+			for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+				columns = bms_add_member(columns, index->rd_index->indkey.values[i]);
+			RelationClose(index);
+			return columns;
+		}
+	}
+	if (*identity == REPLICA_IDENTITY_FULL)
+	{
+		TupleDesc	desc = RelationGetDescr(relation);
+
+		for (int i = 0; i < desc->natts; i++)
+			if (!TupleDescAttr(desc, i)->attisdropped)
+				columns = bms_add_member(columns, i + 1);
+	}
+	else
+		*identity = REPLICA_IDENTITY_NOTHING;
+	return columns;
+}
+
+static void
+build_row_type(RelationEntry *entry, Relation relation)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	int			count = entry->conversion->count;
+	SyncColumn *columns = palloc0(sizeof(SyncColumn) * Max(count, 1));
+	int		   *identity = palloc0(sizeof(int) * Max(count, 1));
+	Bitmapset  *keys = identity_columns(relation, &entry->identity);
+
+	entry->row_type.column_count = count;
+	for (int i = 0; i < count; i++)
+	{
+		int			attnum = entry->conversion->columns[i].attnum;
+		char	   *name = pstrdup(NameStr(TupleDescAttr(desc, attnum - 1)->attname));
+
+		columns[i].name = (SyncString) {name, (uint32_t) strlen(name)};
+		if (bms_is_member(attnum, keys))
+			identity[entry->row_type.identity_count++] = i;
+	}
+	entry->row_type.columns = columns;
+	entry->row_type.identity = identity;
+}
+
+/* ---------------------------------------------------------------- source tables */
+
+KnownTable *
+known_table_find(Worker *worker, const SourceTableId *id)
+{
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+
+		if (!known->dropped && memcmp(&known->doc.id, id, sizeof(*id)) == 0)
+			return known;
+	}
+	return NULL;
+}
+
+static bool
+table_is_compatible(const SourceTableDoc *doc, const char *schema, Relation relation,
+					const RelationEntry *entry)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+
+	if (doc->relation_id != RelationGetRelid(relation) ||
+		strcmp(doc->schema, schema) != 0 ||
+		strcmp(doc->name, RelationGetRelationName(relation)) != 0 ||
+		doc->identity_count != entry->row_type.identity_count)
+		return false;
+	for (int i = 0; i < doc->identity_count; i++)
+	{
+		int			position = entry->row_type.identity[i];
+		Form_pg_attribute attribute =
+			TupleDescAttr(desc, entry->conversion->columns[position].attnum - 1);
+
+		if (strcmp(doc->identity_names[i], NameStr(attribute->attname)) != 0 ||
+			doc->identity_types[i] != attribute->atttypid)
+			return false;
+	}
+	return true;
+}
+
+/* Adds an item with the table's document to the batch; strings are copied. */
+static void
+submit_table_doc(Worker *worker, const SourceTableDoc *doc, WriteItemKind kind)
+{
+	WriteBatch *batch = worker_batch(worker);
+	WriteItem  *item = write_batch_add(batch, kind, 0);
+
+	item->table_doc = source_table_doc_copy(doc, batch->arena);
+}
+
+static KnownTable *
+new_source_table(Worker *worker, const char *schema, Relation relation, RelationEntry *entry,
+				 bool replaces_same_relation)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	KnownTable *known = palloc0(sizeof(KnownTable));
+	SourceTableDoc *doc = &known->doc;
+	TupleDesc	desc = RelationGetDescr(relation);
+
+	doc->id = source_table_id_new();
+	doc->relation_id = RelationGetRelid(relation);
+	doc->schema = pstrdup(schema);
+	doc->name = pstrdup(RelationGetRelationName(relation));
+	doc->identity_count = entry->row_type.identity_count;
+	doc->identity_names = palloc0(sizeof(char *) * Max(doc->identity_count, 1));
+	doc->identity_types = palloc0(sizeof(uint32_t) * Max(doc->identity_count, 1));
+	for (int i = 0; i < doc->identity_count; i++)
+	{
+		int			position = entry->row_type.identity[i];
+		Form_pg_attribute attribute =
+			TupleDescAttr(desc, entry->conversion->columns[position].attnum - 1);
+
+		doc->identity_names[i] = pstrdup(NameStr(attribute->attname));
+		doc->identity_types[i] = attribute->atttypid;
+	}
+	doc->rows_estimated = -1;
+	if (worker->decoding != NULL)
+	{
+		/* met in the stream: all rows of a new table come through it */
+		doc->snapshot_done = true;
+		doc->copied_in_stream = true;
+		doc->signature = pstrdup(entry->signature);
+		doc->stale = replaces_same_relation;
+	}
+	worker->tables = lappend(worker->tables, known);
+	MemoryContextSwitchTo(old);
+	submit_table_doc(worker, doc, WRITE_TABLE);
+	return known;
+}
+
+/*
+ * The source table of a relation; makes one if there is none.  Tables that it
+ * replaces (same name or same relation, but not compatible) lose their rows.
+ */
+static KnownTable *
+source_table_for(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
+{
+	KnownTable *found = NULL;
+	bool		same_relation = false;
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+		SourceTableDoc *doc = &known->doc;
+
+		if (known->dropped)
+			continue;
+		if (table_is_compatible(doc, schema, relation, entry))
+			found = known;
+		else if (worker->rereading)
+			continue;
+		else if (doc->relation_id == RelationGetRelid(relation) ||
+				 (strcmp(doc->schema, schema) == 0 &&
+				  strcmp(doc->name, RelationGetRelationName(relation)) == 0))
+		{
+			if (worker->decoding == NULL || !worker->was_active)
+				worker_replace_stream(worker, false,
+									  "a table changed its name or identity during the initial copy");
+			decode_begin_write(worker);
+			write_batch_add(worker_batch(worker), WRITE_TABLE_DROP, 0)->table_id = doc->id;
+			known->dropped = true;
+			same_relation |= doc->relation_id == RelationGetRelid(relation);
+		}
+	}
+	if (found == NULL && !worker->rereading)
+	{
+		if (worker->decoding != NULL)
+			decode_begin_write(worker);
+		found = new_source_table(worker, schema, relation, entry, same_relation);
+	}
+	return found;
+}
+
+/*
+ * A shape other than the one stored: before the copy's fence the whole stream
+ * starts again; later the table is marked stale if untouched rows would differ.
+ */
+static void
+check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
+{
+	SourceTableDoc *doc = &known->doc;
+	MemoryContext old;
+
+	if (doc->signature == NULL || worker->decoding == NULL ||
+		strcmp(doc->signature, entry->signature) == 0)
+		return;
+	if (!worker->was_active)
+		worker_replace_stream(worker, false, "a table changed its shape during the initial copy");
+	if (signature_makes_stale(doc->signature, entry->signature) && !doc->stale)
+	{
+		doc->stale = true;
+		decode_begin_write(worker);
+		write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = doc->id;
+		ereport(LOG,
+				(errmsg("rows of table \"%s.%s\" that are not written again may be stale in the buckets",
+						doc->schema, doc->name),
+				 errdetail("The table's shape changed in a way that changes what untouched rows give."),
+				 errhint("Deploy the rules again with pgsync_deploy() to copy it anew.")));
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	pfree(doc->signature);
+	doc->signature = pstrdup(entry->signature);
+	MemoryContextSwitchTo(old);
+}
+
+/* Binds the relation's shape to the plan; false if no query reads it. */
+static bool
+bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation relation)
+{
+	SyncArena  *arena = arena_create(0);
+	SyncError	error = {0};
+	const TableBinding *binding;
+	KnownTable *known;
+	SourceTable *table;
+
+	if (arena == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	binding = plan_bind(worker->plan, schema, RelationGetRelationName(relation),
+						&entry->row_type, &worker->naming, arena, &error);
+	if (binding == NULL)
+	{
+		arena_destroy(arena);
+		if (error.code != SYNC_OK)
+			ereport(ERROR,
+					(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
+							 ERRCODE_OUT_OF_MEMORY : ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("could not apply the sync rules to table \"%s.%s\"", schema,
+							RelationGetRelationName(relation)),
+					 errdetail("%s", error.message)));
+		return false;
+	}
+	table = source_table_create(arena, schema, RelationGetRelationName(relation),
+								RelationGetRelid(relation), binding,
+								entry->identity != REPLICA_IDENTITY_FULL);
+	if (table == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	entry->table = table;
+	known = source_table_for(worker, schema, relation, entry);
+	if (known == NULL ||
+		(worker->rereading && known->doc.signature != NULL &&
+		 strcmp(known->doc.signature, entry->signature) != 0))
+		return false;
+	table->id = known->doc.id;
+	check_shape(worker, known, entry);
+	return true;
+}
+
+static bool
+relation_is_wanted(Worker *worker, const char *schema, Relation relation)
+{
+	bool		named = false;
+
+	if (relation->rd_rel->relkind != RELKIND_RELATION ||
+		relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
+		IsCatalogRelation(relation) || relation->rd_rel->relrewrite != InvalidOid)
+		return false;
+	for (int i = 0; i < plan_table_count(worker->plan) && !named; i++)
+		named = table_pattern_matches(plan_table(worker->plan, i), schema,
+									  RelationGetRelationName(relation));
+	return named && publication_has_relation(&worker->preloaded->settings, relation);
+}
+
+RelationEntry *
+relation_entry(Worker *worker, Relation relation)
+{
+	Oid			relid = RelationGetRelid(relation);
+	RelationEntry *entry;
+	bool		found;
+	MemoryContext old;
+	char	   *schema;
+
+	entry = hash_search(relation_cache, &relid, HASH_ENTER, &found);
+	if (!found)
+	{
+		memset(entry, 0, sizeof(*entry));
+		entry->relid = relid;
+	}
+	if (found && entry->valid)
+		return entry->wanted ? entry : NULL;
+
+	relation_entry_clear(entry);
+
+	/*
+	 * Raised first: an invalidation while we build must not be lost, and an
+	 * error on the way ends the process.
+	 */
+	entry->valid = true;
+	schema = get_namespace_name(RelationGetNamespace(relation));
+	if (schema == NULL || !relation_is_wanted(worker, schema, relation))
+		return NULL;
+
+	entry->context = AllocSetContextCreate(TopMemoryContext, "pgsync relation",
+										   ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(entry->context);
+	entry->conversion = row_conversion_create(RelationGetDescr(relation),
+											  relation->rd_rel->relowner,
+											  plan_compatibility(worker->plan));
+	build_row_type(entry, relation);
+	entry->signature = relation_signature(RelationGetDescr(relation), entry);
+	entry->datums = palloc0(sizeof(Datum) * Max(RelationGetDescr(relation)->natts, 1) * 2);
+	entry->nulls = palloc0(sizeof(bool) * Max(RelationGetDescr(relation)->natts, 1) * 2);
+	entry->values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
+	entry->old_values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
+	MemoryContextSwitchTo(old);
+	entry->wanted = bind_relation(worker, entry, schema, relation);
+	return entry->wanted ? entry : NULL;
+}
+
+/* ---------------------------------------------------------------- tables to copy */
+
+/*
+ * Every table that the rules read now, by oid.  Names are resolved here once;
+ * the copy of each looks again under its own snapshot.
+ */
+List *
+relations_to_copy(Worker *worker)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, ClassOidIndexId, true, NULL, 0, NULL);
+	List	   *oids = NIL;
+	List	   *wanted = NIL;
+	ListCell   *cell;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relkind == RELKIND_RELATION &&
+			form->relpersistence == RELPERSISTENCE_PERMANENT &&
+			!IsCatalogNamespace(form->relnamespace) && !IsToastNamespace(form->relnamespace))
+			oids = lappend_oid(oids, form->oid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+
+	foreach(cell, oids)
+	{
+		Relation	relation = try_table_open(lfirst_oid(cell), AccessShareLock);
+		char	   *schema;
+
+		if (relation == NULL)
+			continue;
+		schema = get_namespace_name(RelationGetNamespace(relation));
+		if (schema != NULL && relation_is_wanted(worker, schema, relation))
+			wanted = lappend_oid(wanted, lfirst_oid(cell));
+		table_close(relation, AccessShareLock);
+	}
+	return wanted;
+}

@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * slot.c
+ *	  The stream's replication slot: create, acquire, health, confirm, drop;
+ *	  and the check that stored position and server share one history.
+ *
+ * The position stored with the data is the truth; the slot's own is a hint that
+ * may go back in a crash (in-server-decoding.md, section 5).
+ *
+ * Invariant: confirmed_flush <= stored position, always.  A slot is created
+ * before anything is stored for its stream; its consistent point is stored before
+ * anything else is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "access/xlog.h"
+#include "access/xlogutils.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+
+/* only what was stored this long ago is confirmed: a storage server that
+ * crashes may lose its last moments (design 4, "Positions") */
+#define CONFIRM_AGE_MS		5000
+#define CONFIRM_INTERVAL_MS	1000
+
+typedef struct SlotFacts
+{
+	bool		exists;
+	bool		ours;			/* our plugin and database */
+	bool		invalidated;
+	bool		active;
+	char		plugin[NAMEDATALEN];
+	XLogRecPtr	confirmed;
+	XLogRecPtr	restart;
+} SlotFacts;
+
+static SlotFacts
+slot_facts(const char *name)
+{
+	SlotFacts	facts;
+
+	memset(&facts, 0, sizeof(facts));
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (!slot->in_use || strcmp(NameStr(slot->data.name), name) != 0)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		facts.exists = true;
+		facts.ours = slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
+		strlcpy(facts.plugin, NameStr(slot->data.plugin), NAMEDATALEN);
+		facts.confirmed = slot->data.confirmed_flush;
+		facts.restart = slot->data.restart_lsn;
+		facts.active = slot->active_pid != 0;
+#if PG_VERSION_NUM >= 160000
+		facts.invalidated = slot->data.invalidated != RS_INVAL_NONE;
+#else
+		facts.invalidated = XLogRecPtrIsInvalid(slot->data.restart_lsn) ||
+			!XLogRecPtrIsInvalid(slot->data.invalidated_at);
+#endif
+		SpinLockRelease(&slot->mutex);
+		break;
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return facts;
+}
+
+/*
+ * Newer minor releases allow only listed output plugins (trap T1).  The change
+ * is local to this process, whose plugin it is.
+ */
+static void
+allow_own_plugin(void)
+{
+	if (GetConfigOption("output_plugin_libraries", true, false) != NULL)
+		SetConfigOption("output_plugin_libraries", PGSYNC_WORKER_LIBRARY,
+						PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+static void
+slot_acquire(const char *name)
+{
+	allow_own_plugin();
+#if PG_VERSION_NUM >= 180000
+	ReplicationSlotAcquire(name, false, false);
+#else
+	ReplicationSlotAcquire(name, false);
+#endif
+}
+
+void
+slot_drop_if_exists(const char *name)
+{
+	SlotFacts	facts = slot_facts(name);
+
+	if (!facts.exists)
+		return;
+	if (!facts.ours)
+	{
+		/* a stream of another replicator names it: it is not ours to drop */
+		ereport(LOG,
+				(errmsg("replication slot \"%s\" is left in place", name),
+				 errdetail("It belongs to output plugin \"%s\" or to another database.",
+						   facts.plugin),
+				 errhint("If nothing uses it any more, drop it with pg_drop_replication_slot().")));
+		return;
+	}
+	ReplicationSlotDrop(name, false);
+}
+
+/*
+ * A new slot, persistent, at a consistent point; that point is stored.
+ */
+static void
+slot_create(Worker *worker)
+{
+	const char *name = worker->stream->slot_name;
+	LogicalDecodingContext *decoding;
+	XLogRecPtr	start;
+	WriteBatch *batch;
+
+	worker_set_phase(worker, PHASE_CREATING_SLOT);
+	allow_own_plugin();
+#if PG_VERSION_NUM >= 170000
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
+#else
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false);
+#endif
+	/* waits for every transaction that is running now, in any database */
+	decoding = CreateInitDecodingContext(PGSYNC_WORKER_LIBRARY, NIL, true, InvalidXLogRecPtr,
+										 XL_ROUTINE(.page_read = read_local_xlog_page,
+													.segment_open = wal_segment_open,
+													.segment_close = wal_segment_close),
+										 NULL, NULL, NULL);
+	DecodingContextFindStartpoint(decoding);
+	start = MyReplicationSlot->data.confirmed_flush;
+	FreeDecodingContext(decoding);
+	ReplicationSlotPersist();
+
+	batch = worker_batch(worker);
+	write_batch_add(batch, WRITE_POSITION, start);
+	worker_submit(worker);
+	worker_wait_until_stored(worker);
+	worker->stream->snapshot_lsn = start;
+	worker->stored_lsn = start;
+}
+
+/*
+ * Does the stored position belong to this server's history?  Returns the
+ * reason why not, or NULL.  *adoptable: a person may know better.
+ */
+static const char *
+history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool *adoptable)
+{
+	const SourceIdentity *bound = &worker->stream->bound_to;
+	const SourceIdentity *self = &worker->self;
+	XLogRecPtr	flushed = GetFlushRecPtr(NULL);
+
+	*adoptable = true;
+	if (bound->system_identifier != self->system_identifier)
+		return "the stream was made by a cluster with another system identifier";
+	if (bound->database_oid != self->database_oid)
+		return "the stream was made from another database";
+	if (bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0)
+		return "the cluster was copied or moved: host name, data directory or pgsync.cluster_id differ";
+	*adoptable = false;
+	if (stored > flushed)
+		return "the storage is ahead of the server's WAL: the server was restored to an earlier time";
+	if (facts->exists && facts->ours && stored != STREAM_LSN_NONE && stored < facts->confirmed)
+		return "the storage is behind the slot's confirmed position: the storage was restored to an earlier time";
+	return NULL;
+}
+
+static void
+report_history_changed(Worker *worker, const char *reason, bool adoptable)
+{
+	const char *hint = adoptable ?
+		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
+		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
+
+	worker_entry_set_error(worker->shared, worker->entry,
+						   psprintf("history changed: %s", reason), hint, "55000");
+	ereport(LOG,
+			(errmsg("pgsync does not continue replication stream %d: history changed",
+					worker->stream->id),
+			 errdetail("Reason: %s.", reason),
+			 errhint("%s", hint)));
+	worker_finish(worker, PHASE_HISTORY_CHANGED);
+}
+
+/*
+ * After this the stream's slot is acquired by this process, and the stored
+ * position is known to be right for it.
+ */
+void
+slot_ensure(Worker *worker)
+{
+	StreamDoc  *stream = worker->stream;
+	const char *name = stream->slot_name;
+	SlotFacts	facts;
+	uint64_t	stored = stream_stored_lsn(stream);
+	const char *difference;
+	bool		adoptable;
+
+	if (!ReplicationSlotValidateName(name, LOG))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("replication stream %d names a slot that PostgreSQL cannot have",
+						stream->id),
+				 errdetail("The name is \"%s\".", name)));
+	CheckLogicalDecodingRequirements();
+
+	facts = slot_facts(name);
+	if (facts.exists && !facts.ours)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("replication slot \"%s\" belongs to something else", name),
+				 errdetail("Its output plugin is \"%s\".", facts.plugin),
+				 errhint("Deploy the rules again with pgsync_deploy(): a new stream gets a new slot.")));
+
+	difference = history_difference(worker, &facts, stored, &adoptable);
+	if (difference != NULL)
+		report_history_changed(worker, difference, adoptable);
+
+	if (facts.exists && facts.invalidated)
+	{
+		slot_drop_if_exists(name);
+		worker_replace_stream(worker, true,
+							  "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"");
+	}
+	if (!facts.exists && stream->snapshot_done)
+		worker_replace_stream(worker, true, "its replication slot does not exist any more");
+
+	if (facts.exists && stored == STREAM_LSN_NONE)
+	{
+		/* created, but its point was never stored: nothing depends on it */
+		slot_drop_if_exists(name);
+		facts.exists = false;
+	}
+	if (!facts.exists)
+	{
+		if (stream->has_data)
+			storage_link_run(worker->storage, storage_reset_stream, &stream->id);
+		if (stream->has_data || stored != STREAM_LSN_NONE)
+			worker_open_stream(worker); /* reads the emptied stream again */
+		if (!writer_start(worker->storage->thread, worker->stream,
+						  &(WriterOptions) {.served = worker->stream->state == STREAM_ACTIVE,
+											.turn = worker->shared->turn,
+											.turn_index = worker->index}))
+			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		slot_create(worker);
+		return;
+	}
+
+	worker->stored_lsn = stored;
+	if (!writer_start(worker->storage->thread, stream,
+					  &(WriterOptions) {.served = stream->state == STREAM_ACTIVE,
+										.turn = worker->shared->turn,
+										.turn_index = worker->index}))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	slot_acquire(name);
+}
+
+/*
+ * Tells the server how far WAL is not needed any more.  At most once a second;
+ * at_exit: what is old enough, without waiting for the interval.
+ */
+void
+slot_confirm(Worker *worker, bool at_exit)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	XLogRecPtr	target = InvalidXLogRecPtr;
+	int			used = 0;
+
+	if (MyReplicationSlot == NULL)
+		return;
+	if (!at_exit &&
+		!TimestampDifferenceExceeds(worker->last_confirm, now, CONFIRM_INTERVAL_MS))
+		return;
+	while (used < worker->mark_count &&
+		   TimestampDifferenceExceeds(worker->marks[used].time, now, CONFIRM_AGE_MS))
+		target = worker->marks[used++].lsn;
+	if (used == 0)
+		return;
+	worker->mark_count -= used;
+	memmove(worker->marks, worker->marks + used, sizeof(StoredMark) * worker->mark_count);
+	worker->last_confirm = now;
+	if (target <= MyReplicationSlot->data.confirmed_flush)
+		return;
+	Assert(target <= worker->stored_lsn);
+	LogicalConfirmReceivedLocation(target);
+
+	/* so that the next checkpoint, also that of a shutdown, saves it */
+	ReplicationSlotMarkDirty();
+	pg_atomic_write_u64(&worker->entry->confirmed_lsn, target);
+}

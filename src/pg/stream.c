@@ -1,0 +1,206 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream.c
+ *	  The worker's main loop: WAL record -> decoding -> batches -> writer, and
+ *	  what has to happen when nothing happens.
+ *
+ * Woken by commits (hooks.c sets the latch of an idle worker), by the storage
+ * thread, and once a second.  Never polls for WAL.
+ *
+ * Invariant: what is submitted is in WAL order, and a position is submitted
+ * only when everything before it has been.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "access/xlog.h"
+#include "access/xlogreader.h"
+#include "access/xlogutils.h"
+#include "miscadmin.h"
+#include "replication/decode.h"
+#include "replication/slot.h"
+#include "storage/proc.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+/* while WAL moves, the position is stored at least this often */
+#define KEEPALIVE_INTERVAL_MS	4000
+/* longest sleep */
+#define IDLE_MS					1000
+/* a commit that is not flushed yet is looked for this often */
+#define UNFLUSHED_MS			10
+/* ... and for this long: the WAL writer flushes sooner */
+#define UNFLUSHED_LIMIT_MS		1000
+/* records between two looks at the storage thread and at interrupts */
+#define RECORDS_PER_LOOK		256
+
+static void
+start_decoding(Worker *worker)
+{
+	/* from ordinary catalog access to decoding: stale entries crash (trap T2) */
+	InvalidateSystemCaches();
+	relation_cache_invalidate_all();
+
+	worker->decoding =
+		CreateDecodingContext(worker->stored_lsn, NIL, false,
+							  XL_ROUTINE(.page_read = read_local_xlog_page,
+										 .segment_open = wal_segment_open,
+										 .segment_close = wal_segment_close),
+							  NULL, NULL, NULL);
+	XLogBeginRead(worker->decoding->reader, MyReplicationSlot->data.restart_lsn);
+	worker->submitted_lsn = worker->stored_lsn;
+	worker->submitted_time = GetCurrentTimestamp();
+}
+
+/*
+ * Stores the position reached, without any change: so that unrelated WAL does
+ * not pile up, and that write checkpoints are acknowledged.
+ */
+static void
+submit_keepalive(Worker *worker)
+{
+	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
+
+	write_batch_add(worker_batch(worker), WRITE_KEEPALIVE, reached);
+	worker->submitted_lsn = reached;
+	worker->submitted_time = GetCurrentTimestamp();
+	worker_submit(worker);
+}
+
+/*
+ * Decodes what is flushed, up to the given position.
+ */
+static void
+decode_until(Worker *worker, XLogRecPtr limit)
+{
+	XLogReaderState *reader = worker->decoding->reader;
+	int			records = 0;
+
+	while (reader->EndRecPtr < limit)
+	{
+		char	   *error = NULL;
+		XLogRecord *record = XLogReadRecord(reader, &error);
+
+		if (error != NULL)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not read WAL at %X/%X: %s",
+							LSN_FORMAT_ARGS(reader->EndRecPtr), error)));
+		if (record != NULL)
+			LogicalDecodingProcessRecord(worker->decoding, reader);
+		pg_atomic_write_u64(&worker->entry->decoded_lsn, reader->EndRecPtr);
+
+		if (worker->ping)
+		{
+			worker->ping = false;
+			submit_keepalive(worker);
+		}
+		if (++records % RECORDS_PER_LOOK == 0)
+		{
+			worker_collect(worker);
+			worker_check_interrupts(worker);
+		}
+	}
+}
+
+/*
+ * A stream that is not served yet stores every position: its first checkpoint
+ * activates it.  Somebody in pgsync_wait_for_lsn() is not kept waiting either.
+ */
+static bool
+keepalive_due(Worker *worker)
+{
+	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
+	uint64		awaited = pg_atomic_read_u64(&worker->entry->awaited_lsn);
+
+	if (reached <= worker->submitted_lsn)
+		return false;
+	return !worker->was_active || (awaited > worker->submitted_lsn && awaited <= reached) ||
+		TimestampDifferenceExceeds(worker->submitted_time, GetCurrentTimestamp(),
+								   KEEPALIVE_INTERVAL_MS);
+}
+
+static void
+note_caught_up(Worker *worker)
+{
+	if (worker->stored_lsn >= worker->decoding->reader->EndRecPtr ||
+		(worker->submitted_lsn <= worker->stored_lsn && writer_idle(worker->storage->thread)))
+		pg_atomic_write_u64(&worker->entry->caught_up_time, GetCurrentTimestamp());
+}
+
+/*
+ * Sleeps until there may be something to do.  The idle flag is raised before
+ * the last look at the flush position: a commit after that look finds the flag.
+ */
+static void
+wait_for_work(Worker *worker)
+{
+	WorkerEntry *entry = worker->entry;
+	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
+	uint64		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
+	long		timeout = IDLE_MS;
+	static TimestampTz unflushed_since = 0;
+
+	if (wanted > GetFlushRecPtr(NULL))
+	{
+		/* an asynchronous commit: the WAL writer flushes it without telling us */
+		TimestampTz now = GetCurrentTimestamp();
+
+		if (*worker->preloaded->settings.flush_asynchronous_commits)
+		{
+			XLogFlush(wanted);
+			return;
+		}
+		if (unflushed_since == 0)
+			unflushed_since = now;
+		if (!TimestampDifferenceExceeds(unflushed_since, now, UNFLUSHED_LIMIT_MS))
+			timeout = UNFLUSHED_MS;
+	}
+	else
+		unflushed_since = 0;
+
+	pg_atomic_write_u32(&entry->idle, 1);
+	pg_memory_barrier();
+	if (GetFlushRecPtr(NULL) <= reached)
+	{
+		(void) storage_link_wait(worker->storage, timeout);
+		pg_atomic_fetch_add_u64(&entry->wakeups, 1);
+	}
+	pg_atomic_write_u32(&entry->idle, 0);
+}
+
+void
+stream_changes(Worker *worker)
+{
+	if (worker->stream->state == STREAM_ACTIVE)
+		worker_set_phase(worker, PHASE_STREAMING);
+	else
+		worker_set_phase(worker, PHASE_CATCHING_UP);
+	start_decoding(worker);
+
+	/*
+	 * A stream whose copy is complete gets its first checkpoint from the first
+	 * position at or after the fence; the fence's own message is such WAL.
+	 */
+	for (;;)
+	{
+		worker_collect(worker);
+		worker_check_interrupts(worker);
+		worker_watch_streams(worker);
+		slot_confirm(worker, false);
+
+		decode_until(worker, GetFlushRecPtr(NULL));
+		reread_rows(worker);
+		if (keepalive_due(worker))
+			submit_keepalive(worker);
+		worker_submit(worker);
+		MemoryContextReset(worker->change_context);
+		if (GetFlushRecPtr(NULL) <= worker->decoding->reader->EndRecPtr)
+		{
+			note_caught_up(worker);
+			wait_for_work(worker);
+		}
+	}
+}

@@ -1,0 +1,428 @@
+/*-------------------------------------------------------------------------
+ *
+ * streams.c
+ *	  Which replication stream this worker replicates, and what becomes of the
+ *	  others that the storage holds.
+ *
+ * One worker per stream.  A worker that is not told its stream chooses the
+ * served one, else one that waits to be copied, and has the launcher start
+ * workers for the rest.  A stopped stream's worker removes what it left.
+ *
+ * A stream that another replicator made is never continued: a copy of its config is
+ * deployed, and the old one is served until the copy is active (design 5).
+ *
+ * Invariant: nothing is written to a stream before its lock is ours and its
+ * binding names this cluster and database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "worker.h"
+
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "core/rules.h"
+
+/* how often the storage is asked for new streams, and the lock renewed */
+#define WATCH_INTERVAL_MS		2000
+#define RENEW_INTERVAL_MS		20000
+
+/* a lost slot makes a new stream by itself this often in 24 hours (design 4) */
+#define MAX_REPLACEMENTS_PER_DAY	2
+
+/* ---------------------------------------------------------------- choosing */
+
+static StorageListStreams *
+stream_list_create(Worker *worker)
+{
+	StorageListStreams *list = calloc(1, sizeof(StorageListStreams));
+
+	if (list == NULL || (list->arena = arena_create(0)) == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	list->self = worker->self;
+	return list;
+}
+
+static void
+stream_list_free(StorageListStreams *list)
+{
+	arena_destroy(list->arena);
+	free(list);
+}
+
+static bool
+may_run(const StreamSummary *stream)
+{
+	return stream->bound_here || stream->untouched;
+}
+
+static const StreamSummary *
+newest(const StorageListStreams *list, StreamState state, bool ours)
+{
+	for (int i = list->count - 1; i >= 0; i--)
+	{
+		if (list->streams[i].state == state && (!ours || may_run(&list->streams[i])))
+			return &list->streams[i];
+	}
+	return NULL;
+}
+
+static const StreamSummary *
+find_stream(const StorageListStreams *list, int32 id)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		if (list->streams[i].id == id)
+			return &list->streams[i];
+	}
+	return NULL;
+}
+
+/*
+ * Deploys what an existing stream has as a new one of ours; its id.
+ */
+static int32
+deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, StorageError *error)
+{
+	StorageDeploy deploy = {0};
+
+	deploy.self = worker->self;
+	deploy.slot_prefix = *worker->preloaded->settings.slot_prefix;
+	deploy.source_stream = source;
+	deploy.replaces = replaces;
+	deploy.slot_lost = slot_lost;
+	deploy.max_copies_per_day = slot_lost ? MAX_REPLACEMENTS_PER_DAY : 0;
+	storage_link_try(worker->storage, storage_deploy, &deploy, error);
+	return deploy.stream_id;
+}
+
+/* The stream to take when there is none of ours: a copy of a foreign one. */
+static int32
+copy_foreign(Worker *worker, const StorageListStreams *list)
+{
+	const StreamSummary *foreign = newest(list, STREAM_PROCESSING, false);
+	StorageError error;
+	int32		id;
+
+	if (foreign == NULL)
+		foreign = newest(list, STREAM_ACTIVE, false);
+	if (foreign == NULL)
+		foreign = newest(list, STREAM_ERRORED, false);
+	if (foreign == NULL)
+		return 0;
+	if (foreign->bound)
+	{
+		error = (StorageError) {.kind = STORAGE_BINDING};
+		snprintf(error.message, sizeof(error.message),
+				 "Replication stream %d of the storage is bound elsewhere.", foreign->id);
+		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	}
+	id = deploy_copy(worker, foreign->id, 0, false, &error);
+	if (error.kind != STORAGE_OK)
+		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	ereport(LOG,
+			(errmsg("pgsync deployed a copy of replication stream %d as %d", foreign->id, id),
+			 errdetail("Another replicator made the stream; pgsync does not continue it.")));
+	return id;
+}
+
+/* Workers for the streams that this one does not take. */
+static void
+request_others(Worker *worker, const StorageListStreams *list, int32 own)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		const StreamSummary *stream = &list->streams[i];
+		bool		wanted = false;
+
+		if (stream->id == own)
+			continue;
+		if (stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE)
+			wanted = may_run(stream);
+		else if (stream->state == STREAM_STOP)
+			wanted = stream->bound_here || !stream->bound;
+		if (wanted && !worker_request(worker->shared, MyDatabaseId, stream->id))
+			ereport(LOG,
+					(errmsg("no free pgsync worker for replication stream %d", stream->id),
+					 errhint("Raise pgsync.max_workers and restart the server.")));
+	}
+}
+
+/* Makes the entry that of a stream; false if another worker has it already. */
+static bool
+claim_stream(Worker *worker, const StreamSummary *stream, int32 id)
+{
+	WorkerEntry *other = worker_entry_find(worker->shared, MyDatabaseId, id);
+
+	if (other != NULL && other != worker->entry)
+		return false;
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	worker->entry->stream = id;
+	if (stream != NULL)
+		strlcpy(worker->entry->slot_name, stream->slot_name, NAMEDATALEN);
+	LWLockRelease(&worker->shared->lock);
+	return true;
+}
+
+/*
+ * On return the entry names the stream to run.  Waits, in phase "no rules", while
+ * there is none.  A stopped stream is cleaned here, and the worker ends.
+ */
+void
+worker_choose_stream(Worker *worker)
+{
+	for (;;)
+	{
+		StorageListStreams *list = stream_list_create(worker);
+		const StreamSummary *stream;
+		int32		id = worker->entry->stream;
+
+		storage_link_run(worker->storage, storage_list_streams, list);
+		if (id != 0)
+			stream = find_stream(list, id);
+		else
+		{
+			stream = newest(list, STREAM_ACTIVE, true);
+			if (stream == NULL)
+				stream = newest(list, STREAM_PROCESSING, true);
+			id = stream != NULL ? stream->id : copy_foreign(worker, list);
+		}
+		request_others(worker, list, id);
+		if (worker->entry->stream != 0 &&
+			(stream == NULL || stream->state == STREAM_ERRORED || stream->state == STREAM_TERMINATED))
+			worker_finish(worker, PHASE_NONE);	/* nothing to do for it any more */
+		if (id != 0)
+		{
+			bool		stopped = stream != NULL && stream->state == STREAM_STOP;
+
+			if (!claim_stream(worker, stream, id))
+				worker_finish(worker, PHASE_NONE);
+			stream_list_free(list);
+			if (stopped)
+				worker_clean_stream(worker);
+			return;
+		}
+		stream_list_free(list);
+		worker_set_phase(worker, PHASE_NO_RULES);
+		(void) storage_link_wait(worker->storage, WATCH_INTERVAL_MS);
+		worker_check_interrupts(worker);
+	}
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static const char *
+state_name(StreamState state)
+{
+	static const char *const names[] = {"PROCESSING", "ACTIVE", "STOP", "TERMINATED", "ERRORED"};
+
+	return state < lengthof(names) ? names[state] : "?";
+}
+
+static void
+adopt_tables(Worker *worker)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	worker->tables = NIL;
+	for (int i = 0; i < worker->stream->table_count; i++)
+	{
+		KnownTable *known = palloc0(sizeof(KnownTable));
+
+		known->doc = worker->stream->tables[i];
+		/* it may be replaced by pfree'd copies: bring it into our memory */
+		if (known->doc.signature != NULL)
+			known->doc.signature = pstrdup(known->doc.signature);
+		worker->tables = lappend(worker->tables, known);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+worker_open_stream(Worker *worker)
+{
+	StorageOpenStream open = {0};
+
+	if (worker->stream != NULL)
+		stream_doc_free(worker->stream);
+	worker->stream = NULL;
+	open.self = worker->self;
+	open.stream_id = worker->entry->stream;
+	storage_link_run(worker->storage, storage_open_stream, &open);
+	worker->stream = open.stream;
+	worker->was_active = open.stream->state == STREAM_ACTIVE;
+	adopt_tables(worker);
+
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->entry->storage_state, state_name(open.stream->state),
+			sizeof(worker->entry->storage_state));
+	strlcpy(worker->entry->slot_name, open.stream->slot_name, NAMEDATALEN);
+	LWLockRelease(&worker->shared->lock);
+	pg_atomic_write_u64(&worker->entry->stored_lsn, stream_stored_lsn(open.stream));
+	pg_atomic_write_u64(&worker->entry->checkpoint_lsn, open.stream->last_checkpoint_lsn);
+	if (open.stream->last_checkpoint >= 0)
+		pg_atomic_write_u64(&worker->entry->checkpoint_op, open.stream->last_checkpoint);
+}
+
+/*
+ * Ends this worker for a reason that a new try does not mend, and says it where
+ * PowerSync's API shows it too.
+ */
+static void
+refuse_stream(Worker *worker, const char *message, const char *hint, const char *sqlstate)
+{
+	StorageRecordError record = {0};
+	StorageError error;
+
+	record.stream_id = worker->stream->id;
+	strlcpy(record.message, message, sizeof(record.message));
+	storage_link_try(worker->storage, storage_record_error, &record, &error);
+	worker_entry_set_error(worker->shared, worker->entry, message, hint, sqlstate);
+	ereport(LOG,
+			(errmsg("pgsync cannot run replication stream %d: %s", worker->stream->id, message),
+			 errhint("%s", hint)));
+	worker_finish(worker, PHASE_STOPPED);
+}
+
+/*
+ * Compiles the stream's config; refuses what this version of pgsync cannot run.
+ */
+void
+worker_compile_rules(Worker *worker)
+{
+	StreamDoc  *stream = worker->stream;
+	RulesMessage *messages = NULL;
+	RulesOptions options = {.default_schema = "public"};
+	char	   *prefix;
+
+	if (stream->storage_version != 1 && stream->storage_version != 2)
+		refuse_stream(worker, psprintf("storage version %d is not supported by pgsync",
+									   stream->storage_version),
+					  "Deploy rules without \"storage_version\", or with storage_version: 2.",
+					  "0A000");
+	worker->plan_arena = arena_create(0);
+	if (worker->plan_arena == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	worker->plan = rules_compile(stream->content, strlen(stream->content), &options,
+								 worker->plan_arena, &messages);
+	if (worker->plan == NULL)
+	{
+		while (messages != NULL && messages->level != RULES_FATAL && messages->next != NULL)
+			messages = messages->next;
+		refuse_stream(worker, messages == NULL ? "the sync rules cannot be compiled" :
+					  psprintf("sync rules, line %d, column %d: %s", messages->error.line,
+							   messages->error.column, messages->error.message),
+					  messages != NULL && messages->error.hint[0] != '\0' ? messages->error.hint :
+					  "Check the rules with pgsync_validate() and deploy them again.",
+					  "F0000");
+	}
+
+	prefix = "";
+	if (stream->storage_version >= 2 || plan_compatibility(worker->plan)->versioned_bucket_ids)
+		prefix = arena_printf(worker->plan_arena, "%d#", stream->id);
+	worker->naming.prefix = (SyncString) {prefix, (uint32_t) strlen(prefix)};
+}
+
+/* ---------------------------------------------------------------- other states */
+
+/*
+ * Removes what a stopped stream left: its slot first, then its data.
+ */
+void
+worker_clean_stream(Worker *worker)
+{
+	int32		id = worker->entry->stream;
+
+	worker_set_phase(worker, PHASE_CLEANING);
+	if (worker->entry->slot_name[0] != '\0')
+		slot_drop_if_exists(worker->entry->slot_name);
+	storage_link_run(worker->storage, storage_terminate_stream, &id);
+	ereport(LOG, (errmsg("pgsync removed stopped replication stream %d", id)));
+	worker_finish(worker, PHASE_NONE);
+}
+
+/*
+ * This stream cannot go on, but its config can: deploys it again as a new
+ * stream, which is copied while the old one, if active, stays served.
+ */
+void
+worker_replace_stream(Worker *worker, bool slot_lost, const char *reason)
+{
+	StorageError error;
+	int32		id;
+
+	id = deploy_copy(worker, worker->stream->id, worker->stream->id, slot_lost, &error);
+	if (error.kind == STORAGE_CHANGED)
+		refuse_stream(worker, psprintf("%s; two new streams were made for that in the last 24 hours",
+									   reason),
+					  "Raise max_slot_wal_keep_size or find what removes the slot, then call pgsync_deploy().",
+					  "55000");
+	if (error.kind != STORAGE_OK)
+		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	ereport(LOG,
+			(errmsg("pgsync replaces replication stream %d by %d: %s", worker->stream->id, id,
+					reason)));
+	worker_entry_set_error(worker->shared, worker->entry,
+						   psprintf("replication stream %d was replaced by %d: %s",
+									worker->stream->id, id, reason),
+						   NULL, "01000");
+	(void) worker_request(worker->shared, MyDatabaseId, id);
+	worker_finish(worker, PHASE_NONE);
+}
+
+/* ---------------------------------------------------------------- watching */
+
+static void
+look_at_list(Worker *worker, const StorageListStreams *list)
+{
+	const StreamSummary *own = find_stream(list, worker->entry->stream);
+
+	request_others(worker, list, worker->entry->stream);
+	if (own == NULL || own->state == STREAM_STOP || own->state == STREAM_TERMINATED ||
+		own->state == STREAM_ERRORED)
+		worker_finish(worker, PHASE_NONE);
+}
+
+/*
+ * Looks for new and stopped streams, and keeps the lock while nothing is
+ * written.  Never waits: one job at a time is under way.
+ */
+void
+worker_watch_streams(Worker *worker)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (worker->periodic_job != NULL)
+	{
+		StorageError error;
+		StorageListStreams *list = worker->periodic_list;
+
+		if (!mongo_job_finished(worker->periodic_job))
+			return;
+		mongo_job_collect(worker->periodic_job, &error);
+		worker->periodic_job = NULL;
+		worker->periodic_list = NULL;
+		if (error.kind != STORAGE_OK)
+			storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+		if (list != NULL)
+		{
+			look_at_list(worker, list);
+			stream_list_free(list);
+		}
+		return;
+	}
+	if (TimestampDifferenceExceeds(worker->last_lock_renewal, now, RENEW_INTERVAL_MS))
+	{
+		worker->last_lock_renewal = now;
+		worker->periodic_job = mongo_submit(worker->storage->thread, storage_renew_lock, NULL);
+	}
+	else if (TimestampDifferenceExceeds(worker->last_stream_check, now, WATCH_INTERVAL_MS))
+	{
+		worker->last_stream_check = now;
+		worker->periodic_list = stream_list_create(worker);
+		worker->periodic_job = mongo_submit(worker->storage->thread, storage_list_streams,
+											worker->periodic_list);
+	}
+}
