@@ -91,6 +91,7 @@ on_worker_exit(int code, Datum arg)
 
 	if (worker == NULL)
 		return;
+	slot_confirm(worker, true);
 	if (worker->storage != NULL)
 		storage_link_close(worker->storage, 0);
 	turn_forget(worker->shared->turn, worker->index);

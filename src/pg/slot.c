@@ -15,6 +15,7 @@
  */
 #include "worker.h"
 
+#include "access/timeline.h"
 #include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "miscadmin.h"
@@ -147,12 +148,31 @@ slot_create(Worker *worker)
 	FreeDecodingContext(decoding);
 	ReplicationSlotPersist();
 
+	/* gives up the horizon that creation held: the copy needs none */
+	ReplicationSlotRelease();
+	slot_acquire(name);
+
 	batch = worker_batch(worker);
 	write_batch_add(batch, WRITE_POSITION, start);
 	worker_submit(worker);
 	worker_wait_until_stored(worker);
 	worker->stream->snapshot_lsn = start;
 	worker->stored_lsn = start;
+}
+
+/*
+ * Is a position of an older timeline part of the present one's history?
+ */
+static bool
+timeline_continues(TimeLineID timeline, XLogRecPtr position)
+{
+	List	   *history = readTimeLineHistory(GetWALInsertionTimeLine());
+	bool		continues;
+
+	continues = tliInHistory(timeline, history) &&
+		position <= tliSwitchPoint(timeline, history, NULL);
+	list_free_deep(history);
+	return continues;
 }
 
 /*
@@ -174,6 +194,8 @@ history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool
 	if (bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0)
 		return "the cluster was copied or moved: host name, data directory or pgsync.cluster_id differ";
 	*adoptable = false;
+	if (bound->timeline != self->timeline && !timeline_continues(bound->timeline, stored))
+		return "the server's timeline left the stream's before the stored position";
 	if (stored > flushed)
 		return "the storage is ahead of the server's WAL: the server was restored to an earlier time";
 	if (facts->exists && facts->ours && stored != STREAM_LSN_NONE && stored < facts->confirmed)
