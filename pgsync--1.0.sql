@@ -159,10 +159,10 @@ BEGIN ATOMIC
 	)
 	SELECT w.stream, w.state, w.phase, w.phase_since, w.pid, w.slot_name,
 		   s.wal_status, s.safe_wal_size,
-		   GREATEST(pg_catalog.pg_wal_lsn_diff(wal.flushed, s.restart_lsn), 0)::pg_catalog.int8,
+		   pg_catalog.pg_wal_lsn_diff(GREATEST(wal.flushed, s.restart_lsn), s.restart_lsn)::pg_catalog.int8,
 		   w.decoded_lsn, w.stored_lsn, w.checkpoint_lsn,
 		   COALESCE(w.confirmed_lsn, s.confirmed_flush_lsn),
-		   GREATEST(pg_catalog.pg_wal_lsn_diff(wal.flushed, w.checkpoint_lsn), 0)::pg_catalog.int8,
+		   pg_catalog.pg_wal_lsn_diff(GREATEST(wal.flushed, w.checkpoint_lsn), w.checkpoint_lsn)::pg_catalog.int8,
 		   w.lag_seconds, w.checkpoint, w.checkpoint_time,
 		   w.copy_table, w.copy_tables_done, w.copy_tables_total,
 		   w.copy_rows_done, w.copy_rows_estimated,

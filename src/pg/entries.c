@@ -245,6 +245,12 @@ worker_detach(PgsyncShared *shared, WorkerEntry *entry)
 		entry->pid = 0;
 		entry->waits_for_pid = 0;
 		entry->waits_for[0] = '\0';
+		if (!entry->clean_exit)
+		{
+			/* until the launcher has seen it, nobody may take it for running */
+			entry->phase = PHASE_NONE;
+			entry->phase_since = GetCurrentTimestamp();
+		}
 		pg_atomic_write_u32(&entry->idle, 0);
 	}
 	LWLockRelease(&shared->lock);

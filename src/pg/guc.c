@@ -106,7 +106,8 @@ check_mongodb_uri(char **newval, void **extra, GucSource source)
 	if (source == PGC_S_TEST)
 		ereport(WARNING,
 				(errmsg("every user of the server can read this password in pg_db_role_setting"),
-				 errhint("Use \"pgsync.mongodb_uri_file\" instead.")));
+				 errhint("Use \"pgsync.mongodb_uri_file\" instead."),
+				 errhidestmt(true)));
 	return true;
 }
 

@@ -222,7 +222,9 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 	set_text(row, STATUS_LAST_ERROR, entry->error);
 	set_text(row, STATUS_LAST_ERROR_SQLSTATE, entry->error_sqlstate);
 	set_time(row, STATUS_LAST_ERROR_TIME, entry->error_time);
-	set(row, STATUS_FAILURES, Int32GetDatum(entry->failures));
+	/* the launcher forgets them at the next failure only */
+	set(row, STATUS_FAILURES,
+		Int32GetDatum(entry->phase == PHASE_STREAMING ? 0 : entry->failures));
 	if (entry->phase == PHASE_BACKING_OFF)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
 	if (entry->waits_for_pid != 0)
