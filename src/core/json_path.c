@@ -206,16 +206,16 @@ json_get(JsonOperator op, bool fixed, SyncValue document, SyncValue path,
 	if (value_is_null(document) || value_is_null(path))
 		return true;
 	path_text = value_to_text(path, arena);
-	if (op == JSON_EXTRACT && (path_text.len == 0 || path_text.data[0] != '$'))
-	{
-		sync_error_set(error, SYNC_ERROR_VALUE, "a JSON path must begin with $");
-		return false;
-	}
 	node = json_parse(value_to_text(document, arena), JSON_NUMBERS_EXACT, arena, error);
 	if (node == NULL)
 		return false;
 	if (node->kind == JSON_NULL)
 		return true;
+	if (op == JSON_EXTRACT && (path_text.len == 0 || path_text.data[0] != '$'))
+	{
+		sync_error_set(error, SYNC_ERROR_VALUE, "a JSON path must begin with $");
+		return false;
+	}
 
 	switch (walk(&node, path_text, fixed, arena))
 	{
