@@ -62,18 +62,20 @@ install-worker: pgsync_worker$(DLSUFFIX) installdirs
 uninstall-worker:
 	rm -f '$(DESTDIR)$(pkglibdir)/pgsync_worker$(DLSUFFIX)'
 
-# Who may include what: see src/core/core.h and src/mongo/mongo.h.
-STANDARD = assert ctype errno inttypes limits locale math pthread setjmp stdalign stdarg stdatomic \
-	stdbool stddef stdint stdio stdlib string strings time
-SYSTEM = fcntl poll signal sys/eventfd sys/socket sys/stat sys/types unistd
-CORE_MAY = $(STANDARD:%=%\\.h) core/[a-z_]*\\.h yaml\\.h gmp\\.h openssl/[a-z0-9]*\\.h \
-	unicode/[a-z]*\\.h common/shortest_dec\\.h
-MONGO_MAY = $(STANDARD:%=%\\.h) $(SYSTEM:%=%\\.h) core/[a-z_]*\\.h mongo/[a-z_]*\\.h \
-	mongoc/[a-z-]*\\.h bson/[a-z-]*\\.h mongoc\\.h bson\\.h openssl/[a-z0-9]*\\.h
-either = $(subst $(eval) ,\|,$(strip $(1)))
-layer = ! grep -n '^ *\# *include' src/$(1)/*.[ch] | \
-	grep -v '[<"]\($(call either,$(2))\|[a-z_]*\.h"\)'
+# Who may include what: see src/core/core.h and src/mongo/mongo.h (unistd: getentropy).
+C11 = assert ctype errno inttypes limits locale math setjmp stdalign stdarg stdatomic stdbool \
+	stddef stdint stdio stdlib string time
+SYSTEM = fcntl netdb poll pthread signal strings unistd netinet/[a-z]* sys/[a-z]*
+CORE_MAY = $(C11:%=%\.h) unistd\.h core/[a-z_]*\.h yaml\.h gmp\.h openssl/[a-z0-9]*\.h \
+	unicode/[a-z]*\.h common/shortest_dec\.h sanitizer/asan_interface\.h
+MONGO_MAY = $(C11:%=%\.h) $(SYSTEM:%=%\.h) core/[a-z_]*\.h mongo/[a-z_]*\.h \
+	mongoc/[a-z-]*\.h bson/[a-z-]*\.h mongoc\.h bson\.h openssl/[a-z0-9]*\.h
+space := $(subst ,, )
+# a header beside the file, or one of the list
+foreign = grep -n '^ *\# *include' src/$(1)/*.[ch] | \
+	grep -v '<\($(subst $(space),\|,$(strip $(2)))\)>\|"\($(subst $(space),\|,$(strip $(2)))\|[a-z_]*\.h\)"'
 
 check-layers:
-	$(call layer,core,$(CORE_MAY))
-	$(call layer,mongo,$(MONGO_MAY))
+	! $(call foreign,core,$(CORE_MAY))
+	! $(call foreign,mongo,$(MONGO_MAY))
+	! grep -n '^ *\# *include *["<]postgres' src/core/*.[ch] src/mongo/*.[ch]
