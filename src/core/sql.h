@@ -11,8 +11,8 @@
  * is kept in the tree as a mark with a position, for the compilers to reject.
  *
  * Invariants: every node lies in the arena, as does the copy of the text that
- * names and positions refer to; the tree is at most SQL_MAX_DEPTH levels deep
- * below each statement's top (so a compiler may recurse over it); a tree is
+ * names and positions refer to; a tree, subqueries included, is at most
+ * SQL_MAX_HEIGHT nodes high (so a compiler may recurse over it); it is
  * immutable once returned.
  *
  *-------------------------------------------------------------------------
@@ -22,8 +22,9 @@
 
 #include "core.h"
 
-#define SQL_MAX_LENGTH	(1024 * 1024)	/* bytes of one text */
-#define SQL_MAX_DEPTH	200		/* expressions and subqueries inside one another */
+#define SQL_MAX_LENGTH	(256 * 1024)	/* bytes of one text */
+#define SQL_MAX_DEPTH	200		/* parentheses, calls, CASE, NOT ... inside one another */
+#define SQL_MAX_HEIGHT	1000	/* of a tree: "a OR b OR c" is one level per OR */
 
 typedef struct SqlExpr SqlExpr;
 typedef struct SqlSelect SqlSelect;
@@ -177,9 +178,15 @@ struct SqlExpr
 {
 	SqlExprKind kind;
 	SqlOperator op;				/* UNARY, BINARY, BETWEEN, MEMBER */
-	uint32_t	offset;			/* first byte of the expression in the text */
-	uint32_t	end;			/* byte behind its last; parentheses around the whole
-								 * expression do not belong to it */
+
+	/*
+	 * Where the expression stands: its first byte and the one behind its last.
+	 * Parentheses around it do not belong to it, nor do (as in the reference
+	 * parser) those around its first and last operand: "(a) + b" begins at a.
+	 */
+	uint32_t	offset;
+	uint32_t	end;
+	uint32_t	height;			/* 1 + that of the highest operand */
 	union
 	{
 		bool		boolean;	/* BOOLEAN */
@@ -248,7 +255,7 @@ struct SqlExpr
 			SqlExpr    *operand;
 			SqlExpr    *index;
 		}			subscript;
-		SqlStatement *subquery; /* SUBQUERY, ARRAY_SUBQUERY: one of the first four kinds */
+		SqlStatement *subquery; /* SUBQUERY, ARRAY_SUBQUERY; not an OTHER_STATEMENT */
 		SyncString	word;		/* KEYWORD (lower case), PARAMETER ("$1") */
 	};
 };
@@ -284,7 +291,6 @@ typedef struct SqlSource
 	SqlSourceKind kind;
 	SqlJoin		join;			/* how it is joined to the sources before it */
 	bool		using_columns;	/* JOIN ... USING (...): cannot be used */
-	bool		lateral;
 	bool		with_ordinality;	/* cannot be used */
 	uint32_t	offset;
 	uint32_t	end;
@@ -348,6 +354,7 @@ struct SqlStatement
 	SqlStatementKind kind;
 	uint32_t	offset;
 	uint32_t	end;
+	uint32_t	height;			/* of its highest expression */
 	SqlSelect  *select;			/* SELECT, else NULL */
 	SyncString	word;			/* first word in lower case */
 	SqlStatement *next;			/* the statement after the semicolon, or NULL */
