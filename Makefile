@@ -27,7 +27,7 @@ WORKER_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lpthread -lm
 # WERROR=1: our own builds; a new compiler's warning must not break a user's
 # (callbacks leave parameters unused; the server's headers are not ours to warn about)
 WARNINGS_1 = -Wall -Wextra -Werror -Wno-unused-parameter
-PG_CPPFLAGS = -Isrc -isystem $(includedir_server) -DPGSYNC_VERSION='"$(EXTVERSION)"' $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
+PG_CPPFLAGS = -Isrc -Isrc/pg -isystem $(includedir_server) -DPGSYNC_VERSION='"$(EXTVERSION)"' $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
 PG_CFLAGS = -std=gnu11 -fvisibility=hidden -MMD -MP $(WARNINGS_$(WERROR))
 
 REGRESS = $(sort $(patsubst sql/%.sql, %, $(wildcard sql/*.sql)))
@@ -49,8 +49,6 @@ all: pgsync_worker$(DLSUFFIX)
 
 pgsync_worker$(DLSUFFIX): $(WORKER_OBJS)
 	$(LINK.shared) -o $@ $(WORKER_OBJS) $(LDFLAGS) $(LDFLAGS_SL) $(WORKER_LIBS)
-
-$(WORKER_OBJS): override CFLAGS += $(CFLAGS_SL)
 
 install: install-worker
 uninstall: uninstall-worker
