@@ -39,36 +39,6 @@ key_is(const YamlNode *key, const char *name)
 		memcmp(key->text.data, name, key->text.len) == 0;
 }
 
-static int
-edit_distance_at_most_2(SyncString a, const char *b)
-{
-	size_t		b_len = strlen(b);
-	int			row[40];
-
-	if (a.len >= 40 || b_len >= 39)
-		return 3;
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = (int) j;
-	for (uint32_t i = 1; i <= a.len; i++)
-	{
-		int			diagonal = row[0];
-
-		row[0] = (int) i;
-		for (size_t j = 1; j <= b_len; j++)
-		{
-			int			best = diagonal + (a.data[i - 1] != b[j - 1]);
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[b_len] > 2 ? 3 : row[b_len];
-}
-
 /*
  * Reports keys that are not text or not among `known` (ends with NULL), naming
  * the nearest known one.
@@ -92,7 +62,7 @@ check_keys(ConfigReader *reader, const YamlNode *map, const char *where, const c
 		}
 		for (int k = 0; known[k] != NULL && !found; k++)
 		{
-			int			distance = edit_distance_at_most_2(key->text, known[k]);
+			int			distance = report_distance(key->text, known[k]);
 
 			found = key_is(key, known[k]);
 			if (distance < nearest_distance)

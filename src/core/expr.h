@@ -18,7 +18,7 @@
 #include "value.h"
 
 /* expressions inside one another: bounds the stack of all that walk them */
-#define EXPR_MAX_DEPTH	500
+#define EXPR_MAX_DEPTH	2000
 
 typedef enum ExprKind
 {

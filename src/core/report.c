@@ -120,3 +120,33 @@ report_hint(RulesReport *report, const char *format,...)
 	error = &report->last->error;
 	memcpy(error->hint, cleaned.message, strlen(cleaned.message) + 1);
 }
+
+int
+report_distance(SyncString a, const char *b)
+{
+	size_t		b_len = strlen(b);
+	int			row[40];
+
+	if (a.len >= 40 || b_len >= 39)
+		return 3;
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = (int) j;
+	for (uint32_t i = 1; i <= a.len; i++)
+	{
+		int			diagonal = row[0];
+
+		row[0] = (int) i;
+		for (size_t j = 1; j <= b_len; j++)
+		{
+			int			best = diagonal + (a.data[i - 1] != b[j - 1]);
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[b_len] > 2 ? 3 : row[b_len];
+}

@@ -45,6 +45,12 @@ extern void report_error(RulesReport *report, RulesLevel level, const SyncError 
 /* gives the newest message a hint, unless it was dropped */
 extern void report_hint(RulesReport *report, const char *format,...) sync_printf_like(2, 3);
 
+/*
+ * Edits (letters put in, left out or exchanged) from a to b, for suggestions:
+ * 0, 1, 2, or 3 for more.
+ */
+extern int	report_distance(SyncString a, const char *b);
+
 /* no more messages are taken: the caller may stop */
 static inline bool
 report_is_full(const RulesReport *report)

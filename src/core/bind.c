@@ -1,0 +1,405 @@
+/*-------------------------------------------------------------------------
+ *
+ * bind.c
+ *	  Resolves a plan for one table: columns to positions, * to columns, the
+ *	  order of output fields, names of buckets as far as they are constant.
+ *
+ * Does not look at rows.
+ *
+ * Invariant: a binding points neither into the plan nor into the row type it
+ * was made from, except to function tables, which are constant data.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding.h"
+#include "json.h"
+#include "text.h"
+
+typedef struct Binder
+{
+	const SyncPlan *plan;
+	SyncString	prefix;
+	ExprScope	scope;
+	SyncArena  *arena;
+	TableBinding *binding;
+} Binder;
+
+static SyncString
+copy_string(SyncString s, SyncArena *arena)
+{
+	return (SyncString) {arena_strndup(arena, s.data, s.len), s.len};
+}
+
+static void
+copy_row_type(const SyncRowType *type, SyncRowType *copy, SyncArena *arena)
+{
+	SyncColumn *columns = arena_array(arena, SyncColumn, (size_t) type->column_count);
+	int		   *identity = arena_array(arena, int, (size_t) type->identity_count);
+
+	for (int i = 0; i < type->column_count; i++)
+		columns[i].name = copy_string(type->columns[i].name, arena);
+	if (type->identity_count > 0)
+		memcpy(identity, type->identity, sizeof(int) * (size_t) type->identity_count);
+	*copy = (SyncRowType) {
+		.column_count = type->column_count,
+		.columns = columns,
+		.identity_count = type->identity_count,
+		.identity = identity,
+	};
+}
+
+/* whether the table fits, and what its wildcard stands for */
+static bool
+binder_table_fits(Binder *binder, const TablePattern *pattern)
+{
+	return sync_string_equal(pattern->connection, sync_string_literal(SYNC_DEFAULT_CONNECTION)) &&
+		pattern_fits(pattern->schema, binder->scope.schema, NULL) &&
+		pattern_fits(pattern->table, binder->scope.table, &binder->scope.suffix);
+}
+
+/* ---------------------------------------------------------------- match */
+
+static PlanMatch *
+bind_match(Binder *binder, const PlanMatch *match)
+{
+	PlanMatch  *bound = arena_new(binder->arena, PlanMatch);
+
+	*bound = *match;
+	if (match->expr != NULL)
+		bound->expr = expr_bind(match->expr, &binder->scope, binder->arena);
+	bound->children = arena_array(binder->arena, PlanMatch *, (size_t) match->child_count);
+	for (int i = 0; i < match->child_count; i++)
+		bound->children[i] = bind_match(binder, match->children[i]);
+	return bound;
+}
+
+/* counts leaves; false if the tree is no plain conjunction with one value per key */
+static bool
+match_is_simple(const PlanMatch *match, BoundSource *source)
+{
+	switch (match->kind)
+	{
+		case MATCH_CONDITION:
+			source->condition_count++;
+			return true;
+		case MATCH_EQUAL:
+		case MATCH_VALUE:
+			if (source->keys[match->key] != NULL)
+				return false;
+			source->keys[match->key] = match;
+			return true;
+		case MATCH_AND:
+			for (int i = 0; i < match->child_count; i++)
+			{
+				if (!match_is_simple(match->children[i], source))
+					return false;
+			}
+			return true;
+		case MATCH_ELEMENTS:
+		case MATCH_OR:
+			return false;
+	}
+	return false;
+}
+
+static void
+collect_conditions(const PlanMatch *match, BoundSource *source)
+{
+	if (match->kind == MATCH_CONDITION)
+		source->conditions[source->condition_count++] = match->expr;
+	for (int i = 0; i < match->child_count; i++)
+		collect_conditions(match->children[i], source);
+}
+
+static void
+bind_where(Binder *binder, const PlanSource *plan, BoundSource *source)
+{
+	PlanMatch  *match;
+	bool		simple;
+
+	source->key_count = plan->key_count;
+	source->keys = arena_array(binder->arena, const PlanMatch *, (size_t) plan->key_count);
+	if (plan->match == NULL)
+		return;
+	match = bind_match(binder, plan->match);
+	simple = match_is_simple(match, source);
+	for (int i = 0; i < plan->key_count; i++)
+		simple = simple && source->keys[i] != NULL;
+	if (!simple)
+	{
+		source->match = match;
+		return;
+	}
+	source->conditions = arena_array(binder->arena, const Expr *, (size_t) source->condition_count);
+	source->condition_count = 0;
+	collect_conditions(match, source);
+}
+
+/* ---------------------------------------------------------------- items */
+
+static BoundField *
+find_field(BoundSource *source, SyncString name)
+{
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (sync_string_equal(source->fields[i].name, name))
+			return &source->fields[i];
+	}
+	return NULL;
+}
+
+static BoundField *
+add_field(Binder *binder, BoundSource *source, SyncString name)
+{
+	BoundField *field = &source->fields[source->field_count++];
+	SyncBuffer	key;
+
+	buffer_init(&key, binder->arena, name.len + 4);
+	json_append_text(&key, name.data, name.len);
+	buffer_append_char(&key, ':');
+	field->json_key = buffer_string(&key);
+	field->name = copy_string(name, binder->arena);
+	field->position = -1;
+	field->fallback = -1;
+	return field;
+}
+
+/* an item overwrites what stood under its name and keeps the place */
+static void
+bind_item(Binder *binder, BoundSource *source, const PlanItem *item)
+{
+	const Expr *expr = expr_bind(item->expr, &binder->scope, binder->arena);
+	BoundField *field = find_field(source, item->name);
+
+	if (field == NULL)
+		field = add_field(binder, source, item->name);
+	else if (field->expr != NULL)
+		source->checks[source->check_count++] = field->expr;
+	field->expr = expr->kind == EXPR_POSITION ? NULL : expr;
+	field->position = expr->kind == EXPR_POSITION ? expr->position : -1;
+	field->fallback = -1;
+}
+
+/*
+ * sync-rules.md, 3.2: columns beginning with _ are left out; a value under the
+ * same name stays unless it is NULL.
+ */
+static void
+bind_star(Binder *binder, BoundSource *source)
+{
+	const SyncRowType *type = binder->scope.row_type;
+
+	for (int i = 0; i < type->column_count; i++)
+	{
+		SyncString	name = type->columns[i].name;
+		BoundField *field;
+
+		if (name.len > 0 && name.data[0] == '_')
+			continue;
+		field = find_field(source, name);
+		if (field == NULL)
+		{
+			field = add_field(binder, source, name);
+			field->position = i;
+		}
+		else if (field->expr != NULL || field->position != i)
+			field->fallback = i;
+	}
+}
+
+/* names that are array indexes come first, ascending; the rest keeps its order */
+static int
+compare_fields(const void *a, const void *b)
+{
+	const BoundField *x = a;
+	const BoundField *y = b;
+	uint32_t	x_index = 0;
+	uint32_t	y_index = 0;
+	bool		x_is_index = text_array_index(x->name, &x_index);
+	bool		y_is_index = text_array_index(y->name, &y_index);
+
+	if (x_is_index != y_is_index)
+		return x_is_index ? -1 : 1;
+	if (x_is_index)
+		return x_index < y_index ? -1 : x_index > y_index;
+	return 0;
+}
+
+/* insertion sort: stable, and most queries have nothing to move */
+static void
+sort_fields(BoundSource *source)
+{
+	for (int i = 1; i < source->field_count; i++)
+	{
+		BoundField	field = source->fields[i];
+		int			j = i;
+
+		while (j > 0 && compare_fields(&source->fields[j - 1], &field) > 0)
+		{
+			source->fields[j] = source->fields[j - 1];
+			j--;
+		}
+		source->fields[j] = field;
+	}
+}
+
+static void
+bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
+{
+	size_t		capacity = 0;
+
+	for (int i = 0; i < plan->item_count; i++)
+		capacity += plan->items[i].expr != NULL ? 1 : (size_t) binder->scope.row_type->column_count;
+	source->fields = arena_array(binder->arena, BoundField, capacity);
+	source->checks = arena_array(binder->arena, const Expr *, (size_t) plan->item_count);
+	for (int i = 0; i < plan->item_count; i++)
+	{
+		if (plan->items[i].expr != NULL)
+			bind_item(binder, source, &plan->items[i]);
+		else
+			bind_star(binder, source);
+	}
+	sort_fields(source);
+
+	source->id_field = -1;
+	source->json_key_bytes = 2;
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (sync_string_equal(source->fields[i].name, sync_string_literal("id")))
+			source->id_field = i;
+		source->json_key_bytes += source->fields[i].json_key.len + 1;
+	}
+}
+
+static void
+bind_source(Binder *binder, const PlanSource *plan, BoundSource *source)
+{
+	SyncString	table = plan->output_table.len > 0 ? plan->output_table : binder->scope.table;
+
+	binder->scope.has_suffix_column = plan->suffix_column && pattern_is_wildcard(plan->table.table);
+	source->output_table = text_well_formed(copy_string(table, binder->arena), binder->arena);
+	bind_where(binder, plan, source);
+	bind_items(binder, plan, source);
+}
+
+/* ---------------------------------------------------------------- plan */
+
+static void
+bind_bucket(Binder *binder, const PlanBucket *plan, int bound_source, BoundBucket *bucket)
+{
+	SyncBuffer	name;
+
+	buffer_init(&name, binder->arena, binder->prefix.len + plan->stem.len + 2);
+	buffer_append(&name, binder->prefix.data, binder->prefix.len);
+	buffer_append(&name, plan->stem.data, plan->stem.len);
+	if (binder->binding->sources[bound_source].key_count == 0)
+		buffer_append(&name, "[]", 2);
+	bucket->name = buffer_string(&name);
+	bucket->source = bound_source;
+}
+
+/* every source that reads the table, once; buckets refer to them */
+static void
+bind_buckets(Binder *binder)
+{
+	const SyncPlan *plan = binder->plan;
+	TableBinding *binding = binder->binding;
+	int		   *bound = arena_array(binder->arena, int, (size_t) plan->source_count);
+	size_t		bucket_capacity = 0;
+
+	binding->sources = arena_array(binder->arena, BoundSource, (size_t) plan->source_count);
+	for (int i = 0; i < plan->source_count; i++)
+	{
+		bound[i] = -1;
+		if (!binder_table_fits(binder, &plan->sources[i].table))
+			continue;
+		bound[i] = binding->source_count;
+		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++]);
+	}
+	for (int i = 0; i < plan->bucket_count; i++)
+	{
+		for (int j = 0; j < plan->buckets[i].source_count; j++)
+			bucket_capacity += bound[plan->buckets[i].sources[j]] >= 0;
+	}
+	binding->buckets = arena_array(binder->arena, BoundBucket, bucket_capacity);
+	for (int i = 0; i < plan->bucket_count; i++)
+	{
+		const PlanBucket *bucket = &plan->buckets[i];
+
+		for (int j = 0; j < bucket->source_count; j++)
+		{
+			int			source = bound[bucket->sources[j]];
+
+			if (source >= 0)
+				bind_bucket(binder, bucket, source, &binding->buckets[binding->bucket_count++]);
+		}
+	}
+}
+
+static void
+bind_indexes(Binder *binder)
+{
+	const SyncPlan *plan = binder->plan;
+	TableBinding *binding = binder->binding;
+
+	binding->indexes = arena_array(binder->arena, BoundIndex, (size_t) plan->index_count);
+	for (int i = 0; i < plan->index_count; i++)
+	{
+		const PlanIndex *index = &plan->indexes[i];
+		BoundIndex *bound;
+
+		if (!binder_table_fits(binder, &index->source.table))
+			continue;
+		bound = &binding->indexes[binding->index_count++];
+		bound->lookup_name = copy_string(index->lookup_name, binder->arena);
+		bound->query_id = copy_string(index->query_id, binder->arena);
+		bind_source(binder, &index->source, &bound->source);
+	}
+}
+
+static const TableBinding *
+bind_table(Binder *binder, const SyncRowType *row_type)
+{
+	TableBinding *binding = arena_new(binder->arena, TableBinding);
+
+	binder->binding = binding;
+	copy_row_type(row_type, &binding->row_type, binder->arena);
+	binder->scope.row_type = &binding->row_type;
+	binding->fixed_json = binder->plan->compatibility.fixed_json_extract;
+	bind_buckets(binder);
+	bind_indexes(binder);
+	if (binding->bucket_count == 0 && binding->index_count == 0)
+		return NULL;
+	return binding;
+}
+
+const TableBinding *
+plan_bind(const SyncPlan *plan, const char *schema, const char *table,
+		  const SyncRowType *row_type, const BucketNaming *naming, SyncArena *arena,
+		  SyncError *error)
+{
+	Binder		binder = {.plan = plan, .arena = arena};
+	const TableBinding *volatile binding = NULL;
+	ArenaGuard	guard;
+
+	memset(error, 0, sizeof(*error));
+	binder.prefix = naming->prefix;
+	binder.scope.schema = (SyncString) {schema, (uint32_t) strlen(schema)};
+	binder.scope.table = (SyncString) {table, (uint32_t) strlen(table)};
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+		binding = bind_table(&binder, row_type);
+	else
+		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
+	arena_guard_pop(arena, &guard);
+	return binding;
+}
+
+const SyncRowType *
+binding_row_type(const TableBinding *binding)
+{
+	return &binding->row_type;
+}

@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * compile.h
+ *	  What the compilers of the front ends share: the plan in the making, and
+ *	  clauses, the compiled form of an expression before it is known where it
+ *	  belongs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_COMPILE_H
+#define PGSYNC_COMPILE_H
+
+#include "config.h"
+#include "core.h"
+#include "expr.h"
+#include "plan.h"
+#include "report.h"
+#include "sql.h"
+
+typedef struct Compiler
+{
+	SyncArena  *arena;
+	RulesReport *report;
+	const SyncConfig *config;
+	SyncString	default_schema;
+	SyncPlan   *plan;			/* its arrays have room for all queries of the config */
+} Compiler;
+
+/*
+ * The kinds of sync-rules.md, 3.3.  A static clause counts as a row clause and
+ * as a parameter clause.
+ */
+typedef enum ClauseKind
+{
+	CLAUSE_ERROR,				/* already reported */
+	CLAUSE_STATIC,				/* expr is a constant */
+	CLAUSE_ROW,
+	CLAUSE_PARAMETER,
+	CLAUSE_MATCH
+} ClauseKind;
+
+typedef struct Clause
+{
+	ClauseKind	kind;
+	const Expr *expr;			/* STATIC, ROW */
+	SyncString	identity;		/* STATIC, PARAMETER: equal texts are the same parameter */
+	PlanMatch  *match;			/* MATCH; its keys are numbers of the query's key list */
+	int			key_count;		/* MATCH: in the order of 3.3 */
+	int		   *keys;
+	bool		unbounded;		/* MATCH: one row can give many sets */
+	bool		uses_token;		/* a value that the client cannot choose takes part */
+	bool		uses_request;	/* one that it can */
+} Clause;
+
+/* where the clauses of a query may refer to */
+typedef enum QueryKind
+{
+	QUERY_DATA,					/* parameters: bucket.x */
+	QUERY_LOOKUP,				/* parameters: of the request */
+	QUERY_STATIC,				/* no table */
+	QUERY_EXPAND				/* FROM json_each(...) */
+} QueryKind;
+
+/* one SQL text being compiled */
+typedef struct QueryCompiler
+{
+	Compiler   *compiler;
+	QueryKind	kind;
+	const YamlNode *node;
+	const SqlScript *script;
+	SyncString	table_name;		/* what columns are qualified with; len 0: no table */
+	int			key_count;		/* parameters compared with, each once */
+	int			key_capacity;
+	SyncString *keys;
+	bool	   *key_expands;	/* by key: from "row IN parameter" */
+} QueryCompiler;
+
+/* ---- compile.c: statements, tables, names */
+
+/*
+ * Parses one SELECT without any clause that cannot be used.  NULL, reported,
+ * if it is something else.
+ */
+extern const SqlSelect *compile_select(QueryCompiler *query, const ConfigSql *sql);
+
+/* the only table of a FROM; false, reported, if there is not exactly one */
+extern bool compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *pattern);
+
+/* adds a pattern to the plan's tables */
+extern void compile_add_table(Compiler *compiler, const TablePattern *pattern);
+
+/* the name of an item; false, reported, if it has none */
+extern bool compile_item_name(QueryCompiler *query, const SqlItem *item, SyncString *name);
+
+/* a fatal error, or a warning, at a place in the query */
+extern void compile_fail(QueryCompiler *query, SyncErrorCode code, uint32_t offset,
+						 const char *format,...) sync_printf_like(4, 5);
+extern void compile_warn(QueryCompiler *query, uint32_t offset, const char *format,...)
+			sync_printf_like(3, 4);
+
+/* warns of an unquoted name that folding changed */
+extern void compile_check_case(QueryCompiler *query, const SqlName *name);
+
+/* for "%.*s" in messages: a name cut to what is readable */
+#define SHOWN(s)	((s).len > 60 ? 60 : (int) (s).len), (s).data
+
+/* ---- compile_clause.c: expressions of legacy queries */
+
+extern Clause compile_clause(QueryCompiler *query, const SqlExpr *expr);
+
+/* 3.3: as a condition; a row clause keeps its expression, a parameter is compared with 1 */
+extern Clause clause_as_match(QueryCompiler *query, const Clause *clause);
+
+static inline bool
+clause_is_row(const Clause *clause)
+{
+	return clause->kind == CLAUSE_STATIC || clause->kind == CLAUSE_ROW;
+}
+
+static inline bool
+clause_is_parameter(const Clause *clause)
+{
+	return clause->kind == CLAUSE_STATIC || clause->kind == CLAUSE_PARAMETER;
+}
+
+/* ---- compile_legacy.c */
+
+extern void compile_bucket_definitions(Compiler *compiler);
+extern void compile_events(Compiler *compiler);
+
+#endif							/* PGSYNC_COMPILE_H */

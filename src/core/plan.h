@@ -1,0 +1,104 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.h
+ *	  The compiled form of a sync config, whatever front end made it.
+ *
+ * A PlanSource reads one table (and expands JSON arrays in it) into rows with
+ * key values; a PlanBucket names the buckets that sources' rows go to; a
+ * PlanIndex is a source whose output are parameter rows.  Legacy data and
+ * parameter queries, the variants and subqueries of alpha streams and the
+ * data sources and indexes of a stored edition-3 plan (sync-rules.md, 3, 4
+ * and 7.2) are all written down in these structures.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_PLAN_H
+#define PGSYNC_PLAN_H
+
+#include "core.h"
+#include "expr.h"
+#include "rules.h"
+
+/*
+ * What a WHERE yields for a row: a list of sets of key values (sync-rules.md,
+ * 3.3); an empty list is false, one empty set is true.
+ */
+typedef enum MatchKind
+{
+	MATCH_CONDITION,			/* one empty set if expr is true */
+	MATCH_EQUAL,				/* {key: expr}; nothing if it is NULL or a blob */
+	MATCH_VALUE,				/* {key: expr}; nothing if it is a blob */
+	MATCH_ELEMENTS,				/* {key: e} for each raw element of the JSON array expr */
+	MATCH_AND,					/* combinations of the children's sets, left to right */
+	MATCH_OR					/* the children's sets, one after the other */
+} MatchKind;
+
+typedef struct PlanMatch PlanMatch;
+struct PlanMatch
+{
+	MatchKind	kind;
+	int			key;			/* which of the source's keys */
+	const Expr *expr;
+	int			child_count;
+	PlanMatch **children;
+};
+
+/* an item of SELECT */
+typedef struct PlanItem
+{
+	const Expr *expr;			/* NULL: star */
+	SyncString	name;
+} PlanItem;
+
+/* what is read from which table */
+typedef struct PlanSource
+{
+	TablePattern table;
+	const PlanMatch *match;		/* NULL: always true */
+	int			key_count;
+	bool		suffix_column;	/* with a table wildcard there is a column _table_suffix */
+	SyncString	output_table;	/* len 0: the actual table's name */
+	int			item_count;
+	PlanItem   *items;
+} PlanSource;
+
+/* buckets whose names share a stem: sync-rules.md, 9.1 */
+typedef struct PlanBucket
+{
+	SyncString	stem;
+	int			source_count;
+	int		   *sources;		/* indexes into the plan's sources */
+} PlanBucket;
+
+/* items are stored as one row under each set of keys */
+typedef struct PlanIndex
+{
+	SyncString	lookup_name;
+	SyncString	query_id;
+	PlanSource	source;
+} PlanIndex;
+
+struct SyncPlan
+{
+	SyncCompatibility compatibility;
+	int			storage_version;
+	int			source_count;
+	PlanSource *sources;
+	int			bucket_count;
+	PlanBucket *buckets;
+	int			index_count;
+	PlanIndex  *indexes;
+	int			table_count;	/* everything read, each pattern once */
+	TablePattern *tables;
+};
+
+/*
+ * Splits a wildcard: whether `name` fits the pattern; *suffix (may be NULL)
+ * receives what the wildcard stands for, empty without one.
+ */
+extern bool pattern_fits(SyncString pattern, SyncString name, SyncString *suffix);
+extern bool pattern_is_wildcard(SyncString pattern);
+
+#define SYNC_DEFAULT_CONNECTION "default"
+
+#endif							/* PGSYNC_PLAN_H */

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * rules.c
+ *	  Compiles a sync config: the entry point of rules.h that calls the reader
+ *	  and the compilers of the front ends.
+ *
+ * Invariant: a plan is returned only if no fatal message was reported.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "compile.h"
+
+/* what is reported when there is no memory for a message: constant, never written */
+static const RulesMessage out_of_memory = {
+	.level = RULES_FATAL,
+	.error = {
+		.code = SYNC_ERROR_OUT_OF_MEMORY,
+		.message = "out of memory while the sync rules were compiled",
+	},
+};
+
+/* the plan's arrays, with room for every query of the config */
+static SyncPlan *
+plan_new(const SyncConfig *config, SyncArena *arena)
+{
+	SyncPlan   *plan = arena_new(arena, SyncPlan);
+	size_t		data_count = 0;
+	size_t		parameter_count = 0;
+	size_t		payload_count = 0;
+
+	for (int i = 0; i < config->bucket_count; i++)
+	{
+		data_count += (size_t) config->buckets[i].data.count;
+		parameter_count += (size_t) config->buckets[i].parameters.count;
+	}
+	for (int i = 0; i < config->event_count; i++)
+		payload_count += (size_t) config->events[i].payloads.count;
+	plan->compatibility = config->compatibility;
+	plan->storage_version = config->storage_version;
+	plan->sources = arena_array(arena, PlanSource, data_count + 1);
+	plan->buckets = arena_array(arena, PlanBucket, (size_t) config->bucket_count);
+	plan->indexes = arena_array(arena, PlanIndex, parameter_count + 1);
+	plan->tables = arena_array(arena, TablePattern, data_count + parameter_count + payload_count);
+	return plan;
+}
+
+static void
+refuse_streams(RulesReport *report, const SyncConfig *config)
+{
+	for (int i = 0; i < config->stream_count && !report_is_full(report); i++)
+	{
+		report_node(report, RULES_FATAL, SYNC_ERROR_UNSUPPORTED, config->streams[i].node,
+					"sync streams are not supported yet");
+		report_hint(report, "Use bucket_definitions with edition 1 or 2.");
+	}
+}
+
+static const SyncPlan *
+compile(RulesReport *report, const RulesOptions *options)
+{
+	const SyncConfig *config = config_read(report);
+	const char *schema = options->default_schema != NULL ? options->default_schema : "public";
+	Compiler	compiler = {.arena = report->arena, .report = report, .config = config};
+
+	if (config == NULL)
+		return NULL;
+	compiler.default_schema.len = (uint32_t) strlen(schema);
+	compiler.default_schema.data = arena_strndup(report->arena, schema, compiler.default_schema.len);
+	compiler.plan = plan_new(config, report->arena);
+	compile_bucket_definitions(&compiler);
+	compile_events(&compiler);
+	refuse_streams(report, config);
+	return report->fatal_count == 0 ? compiler.plan : NULL;
+}
+
+const SyncPlan *
+rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncArena *arena,
+			  RulesMessage **messages)
+{
+	RulesReport report;
+	ArenaGuard	guard;
+	const SyncPlan *volatile plan = NULL;
+	volatile bool failed = false;
+
+	report_init(&report, arena, yaml, len);
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+		plan = compile(&report, options);
+	else
+		failed = true;
+	arena_guard_pop(arena, &guard);
+	*messages = failed ? (RulesMessage *) &out_of_memory : report.first;
+	return failed ? NULL : plan;
+}
