@@ -106,6 +106,14 @@ json_append_text(SyncBuffer *buffer, const char *s, size_t len)
 	n = plain_length(s, len);
 	buffer_reserve(buffer, len + 2);
 	buffer->data[buffer->len++] = '"';
+	if (n == len)
+	{
+		/* the usual text */
+		memcpy(buffer->data + buffer->len, s, len);
+		buffer->len += len;
+		buffer->data[buffer->len++] = '"';
+		return;
+	}
 	for (;;)
 	{
 		buffer_append(buffer, s, n);

@@ -216,12 +216,30 @@ text_append(SyncBuffer *buffer, const char *s, size_t len)
 size_t
 text_utf16_length(const char *s, size_t len)
 {
-	size_t		units = 0;
+	size_t		units = len;
+	size_t		i = 0;
 
-	/* a unit for each character, a second one for each that takes four bytes */
-	for (size_t i = 0; i < len; i++)
-		units += (size_t) ((signed char) s[i] > (signed char) 0xBF) +
-			(size_t) ((unsigned char) s[i] >= 0xF0);
+	/* a unit for each byte that is no continuation, one more if a character has four bytes */
+	while (i < len)
+	{
+		size_t		end = len - i < 8 ? len : i + 8;
+		uint64_t	word;
+
+		if (end - i == 8)
+		{
+			memcpy(&word, s + i, 8);
+			if ((word & UINT64_C(0x8080808080808080)) == 0)
+			{
+				i = end;
+				continue;
+			}
+		}
+		for (; i < end; i++)
+		{
+			units -= is_continuation((unsigned char) s[i]);
+			units += (unsigned char) s[i] >= 0xF0;
+		}
+	}
 	return units;
 }
 
