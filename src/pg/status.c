@@ -239,9 +239,13 @@ put_row(ReturnSetInfo *result, StatusRow *row)
 	tuplestore_putvalues(result->setResult, result->setDesc, row->values, row->nulls);
 }
 
-/* Copies of this database's entries, so that the lock is held for moments only. */
+/*
+ * Copies of this database's entries, so that the lock is held for moments only.
+ * Entries without a process whose switch is not on are about to be freed.
+ */
 static WorkerEntry *
-copy_entries(PgsyncShared *shared, int *count, bool *launcher_runs, bool *all_used)
+copy_entries(PgsyncShared *shared, DatabaseSwitch state, int *count, bool *launcher_runs,
+			 bool *all_used)
 {
 	WorkerEntry *entries = palloc(mul_size(shared->max_workers, sizeof(WorkerEntry)));
 
@@ -253,7 +257,8 @@ copy_entries(PgsyncShared *shared, int *count, bool *launcher_runs, bool *all_us
 	{
 		if (!shared->workers[i].in_use)
 			*all_used = false;
-		else if (shared->workers[i].database == MyDatabaseId)
+		else if (shared->workers[i].database == MyDatabaseId &&
+				 (state == DATABASE_ON || shared->workers[i].process != 0))
 			entries[(*count)++] = shared->workers[i];
 	}
 	LWLockRelease(&shared->lock);
@@ -342,7 +347,7 @@ pgsync_worker_status(PG_FUNCTION_ARGS)
 				 errmsg("extension and library of pgsync have different versions"),
 				 errhint("ALTER EXTENSION pgsync UPDATE;")));
 
-	entries = copy_entries(shared, &count, &launcher_runs, &all_used);
+	entries = copy_entries(shared, state, &count, &launcher_runs, &all_used);
 	for (int i = 0; i < count; i++)
 	{
 		StatusRow	row;
