@@ -240,6 +240,31 @@ rows_as_json(SyncString rows, SyncArena *arena)
 	return buffer_string(&json);
 }
 
+/* JSON with U+FFFD for each escaped half of a surrogate pair: as BSON stores it */
+static SyncString
+as_stored(SyncString json, SyncArena *arena)
+{
+	SyncBuffer	stored;
+
+	buffer_init(&stored, arena, json.len);
+	for (uint32_t i = 0; i < json.len; i++)
+	{
+		bool		escape = json.data[i] == '\\' && i + 1 < json.len;
+
+		if (escape && i + 5 < json.len && memcmp(json.data + i, "\\ud", 3) == 0 &&
+			json.data[i + 3] >= '8')
+		{
+			buffer_append(&stored, "\xEF\xBF\xBD", 3);
+			i += 5;
+			continue;
+		}
+		buffer_append_char(&stored, json.data[i]);
+		if (escape)
+			buffer_append_char(&stored, json.data[++i]);
+	}
+	return buffer_string(&stored);
+}
+
 static void
 check_parameter_row(const ParameterRow *row, const JsonNode *expected, SyncArena *arena)
 {
@@ -258,7 +283,8 @@ check_parameter_row(const ParameterRow *row, const JsonNode *expected, SyncArena
 				bson_lookup((SyncString) {values[0].data, values[0].len},
 							(SyncString) {values[1].data, values[1].len}, values + 2, count - 2,
 							arena));
-	check_text("rows", rows_as_json(row->rows, arena), as_text(need(expected, "rows_json")));
+	check_text("rows", rows_as_json(row->rows, arena),
+			   as_stored(as_text(need(expected, "rows_json")), arena));
 }
 
 static void
