@@ -242,7 +242,15 @@ struct SqlExpr
 		{
 			SqlExpr   **items;
 			int			count;
-		}			list;		/* LIST, ARRAY, EXTRACT, OVERLAY, SUBSTRING */
+		}			list;		/* LIST, ARRAY */
+		struct
+		{
+			SqlName		field;	/* of EXTRACT */
+			SqlExpr    *value;	/* NULL in EXTRACT */
+			SqlExpr    *placing;
+			SqlExpr    *from;
+			SqlExpr    *length; /* FOR */
+		}			words;		/* EXTRACT, OVERLAY, SUBSTRING; NULL = not there */
 		struct
 		{
 			SqlExpr    *operand;	/* NULL in CASE WHEN ... */
@@ -356,7 +364,8 @@ struct SqlStatement
 	uint32_t	end;
 	uint32_t	height;			/* of its highest expression */
 	SqlSelect  *select;			/* SELECT, else NULL */
-	SyncString	word;			/* first word in lower case */
+	SyncString	word;			/* its first word in lower case; also "union", "union
+								 * all" and "with recursive" */
 	SqlStatement *next;			/* the statement after the semicolon, or NULL */
 };
 

@@ -411,13 +411,14 @@ parse_with_body(SqlParser *parser)
 
 /* WITH x AS (...), ... statement; WITH RECURSIVE x (a, ...) AS (...) statement */
 static bool
-parse_with(SqlParser *parser)
+parse_with(SqlParser *parser, SqlStatement *statement)
 {
 	SqlName		name;
 
 	parser->next++;
 	if (sql_is_word(parser, 0, "recursive") && sql_is_name(parser, 1))
 	{
+		statement->word = sync_string_literal("with recursive");
 		parser->next += 2;
 		if (!sql_expect(parser, TOKEN_LEFT_PAREN, "\"(\""))
 			return false;
@@ -468,7 +469,7 @@ parse_union_right(SqlParser *parser, bool *ended)
 	{
 		/* a WITH takes all UNIONs behind it for its own */
 		*ended = true;
-		return parse_with(parser);
+		return parse_with(parser, &scratch);
 	}
 	scratch.select = arena_new(parser->arena, SqlSelect);
 	return parse_select(parser, scratch.select);
@@ -479,6 +480,7 @@ sql_parse_union(SqlParser *parser, uint32_t offset, uint32_t height)
 {
 	SqlStatement *statement = arena_new(parser->arena, SqlStatement);
 	uint32_t	outer_height = parser->height;
+	bool		first = true;
 	bool		ended = false;
 
 	/* one level for all of them: they are read in a loop */
@@ -490,7 +492,10 @@ sql_parse_union(SqlParser *parser, uint32_t offset, uint32_t height)
 	parser->height = height;
 	while (!ended && sql_accept(parser, WORD_UNION))
 	{
-		sql_accept(parser, WORD_ALL);
+		/* it is called after its first UNION, as it nests to the right */
+		if (sql_accept(parser, WORD_ALL) && first)
+			statement->word = sync_string_literal("union all");
+		first = false;
 		if (!parse_union_right(parser, &ended))
 			return NULL;
 	}
@@ -521,7 +526,7 @@ sql_parse_selection(SqlParser *parser)
 	else if (sql_is(parser, 0, WORD_WITH))
 	{
 		statement->kind = SQL_WITH;
-		ok = parse_with(parser);
+		ok = parse_with(parser, statement);
 	}
 	else if (sql_accept(parser, TOKEN_LEFT_PAREN))
 	{

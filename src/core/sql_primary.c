@@ -157,20 +157,30 @@ static SqlExpr *
 parse_extract(SqlParser *parser)
 {
 	SqlExpr    *expr = sql_new_expr(parser, SQL_EXTRACT, parser->next->offset);
-	SqlExpr    *from;
 
 	if (!sql_enter(parser))
 		return NULL;
+	expr->words.field = sql_trimmed_name(parser, &parser->next[2]);
 	parser->next += 4;			/* extract ( field FROM */
-	from = sql_parse_expr(parser);
-	if (from == NULL || !sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
+	expr->words.from = sql_parse_expr(parser);
+	if (expr->words.from == NULL || !sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
 		return NULL;
 	sql_leave(parser);
+	return sql_finish(parser, expr, sql_last_end(parser), expr->words.from->height);
+}
 
-	expr->list.items = arena_array(parser->arena, SqlExpr *, 1);
-	expr->list.items[0] = from;
-	expr->list.count = 1;
-	return sql_finish(parser, expr, sql_last_end(parser), from->height);
+/* a word and the expression behind it, if it is there */
+static bool
+parse_word_argument(SqlParser *parser, SqlTokenKind word, SqlExpr **argument, uint32_t *height)
+{
+	if (!sql_accept(parser, word))
+		return true;
+	*argument = sql_parse_expr_nostar(parser);
+	if (*argument == NULL)
+		return false;
+	if (*height < (*argument)->height)
+		*height = (*argument)->height;
+	return true;
 }
 
 /*
@@ -178,51 +188,42 @@ parse_extract(SqlParser *parser)
  * SUBSTRING(x [FROM a] [FOR b]).
  */
 static SqlExpr *
-parse_word_arguments(SqlParser *parser, SqlExpr *expr, SqlExprList *list)
+parse_word_arguments(SqlParser *parser, SqlExpr *expr, SqlExpr *value)
 {
-	static const struct
-	{
-		SqlTokenKind word;
-		bool		in_overlay;
-		bool		required;
-	}			arguments[] = {
-		{WORD_PLACING, true, true},
-		{WORD_FROM, true, true},
-		{WORD_FROM, false, false},
-		{WORD_FOR, true, false},
-		{WORD_FOR, false, false}
-	};
-	bool		overlay = sql_is(parser, 0, WORD_PLACING);
+	uint32_t	height = value->height;
 
-	expr->kind = overlay ? SQL_OVERLAY : SQL_SUBSTRING;
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-	{
-		SqlExpr    *argument;
-
-		if (arguments[i].in_overlay != overlay)
-			continue;
-		if (!sql_accept(parser, arguments[i].word))
-		{
-			if (arguments[i].required)
-				return sql_error_here(parser, "FROM");
-			continue;
-		}
-		argument = sql_parse_expr_nostar(parser);
-		if (argument == NULL)
-			return NULL;
-		list->items = sql_grow(parser, list->items, list->count, &list->capacity,
-							   sizeof(SqlExpr *));
-		list->items[list->count++] = argument;
-		if (list->height < argument->height)
-			list->height = argument->height;
-	}
-	if (!sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
+	expr->kind = sql_is(parser, 0, WORD_PLACING) ? SQL_OVERLAY : SQL_SUBSTRING;
+	memset(&expr->call, 0, sizeof(expr->call));
+	expr->words.value = value;
+	if (!parse_word_argument(parser, WORD_PLACING, &expr->words.placing, &height) ||
+		!parse_word_argument(parser, WORD_FROM, &expr->words.from, &height))
+		return NULL;
+	if (expr->kind == SQL_OVERLAY && expr->words.from == NULL)
+		return sql_error_here(parser, "FROM");
+	if (!parse_word_argument(parser, WORD_FOR, &expr->words.length, &height) ||
+		!sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
 		return NULL;
 	sql_leave(parser);
-	memset(&expr->call, 0, sizeof(expr->call));
-	expr->list.items = list->items;
-	expr->list.count = list->count;
-	return sql_finish(parser, expr, sql_last_end(parser), list->height);
+	return sql_finish(parser, expr, sql_last_end(parser), height);
+}
+
+/* the call is of an unqualified, unquoted name */
+static bool
+is_call_of(const SqlToken *start, const SqlExpr *expr, const char *name)
+{
+	return start->kind == TOKEN_WORD && start[1].kind == TOKEN_LEFT_PAREN &&
+		sync_string_equal(sql_name_string(&expr->call.name),
+						  (SyncString) {name, (uint32_t) strlen(name)});
+}
+
+/* PLACING, FROM or FOR behind the first argument of a function that takes it */
+static bool
+at_word_argument(const SqlParser *parser, const SqlToken *start, const SqlExpr *expr)
+{
+	if (sql_is(parser, 0, WORD_PLACING))
+		return is_call_of(start, expr, "overlay");
+	return (sql_is(parser, 0, WORD_FROM) || sql_is(parser, 0, WORD_FOR)) &&
+		is_call_of(start, expr, "substring");
 }
 
 /* ( [PARTITION BY ...] [ORDER BY ...] ) */
@@ -278,8 +279,6 @@ static bool
 check_second_reading(SqlParser *parser, SqlExpr *expr, const SqlToken *start, bool bare_select,
 					 bool watched)
 {
-	const char *name = expr->call.name.text;
-	bool		is_word = start->kind == TOKEN_WORD && start[1].kind == TOKEN_LEFT_PAREN;
 	int			stars = 0;
 
 	if (expr->call.extras != 0 || expr->call.arg_count == 0)
@@ -292,13 +291,13 @@ check_second_reading(SqlParser *parser, SqlExpr *expr, const SqlToken *start, bo
 		sql_error_ambiguous(parser, start->offset, "Leave out ALL.");
 		return false;
 	}
-	if (is_word && expr->call.name.len == 9 && memcmp(name, "substring", 9) == 0 &&
-		expr->call.arg_count == 1 && stars == 0 && !bare_select)
+	if (is_call_of(start, expr, "substring") && expr->call.arg_count == 1 && stars == 0 &&
+		!bare_select)
 	{
 		sql_error_ambiguous(parser, start->offset, "Give substring() a start.");
 		return false;
 	}
-	if (is_word && expr->call.name.len == 6 && memcmp(name, "values", 6) == 0 && stars == 0)
+	if (is_call_of(start, expr, "values") && stars == 0)
 		parser->values_call_end = sql_last_end(parser);
 	return true;
 }
@@ -363,15 +362,9 @@ sql_parse_call(SqlParser *parser, bool in_from)
 
 	if (!in_from)
 	{
-		bool		word_arguments = args.count == 1 && !is_lone_star(args.items[0]) &&
-			!bare_select && expr->call.extras == 0;
-
-		if (word_arguments && start->kind == TOKEN_WORD && start[1].kind == TOKEN_LEFT_PAREN &&
-			((expr->call.name.len == 7 && memcmp(expr->call.name.text, "overlay", 7) == 0 &&
-			  sql_is(parser, 0, WORD_PLACING)) ||
-			 (expr->call.name.len == 9 && memcmp(expr->call.name.text, "substring", 9) == 0 &&
-			  (sql_is(parser, 0, WORD_FROM) || sql_is(parser, 0, WORD_FOR)))))
-			return parse_word_arguments(parser, expr, &args);
+		if (args.count == 1 && !is_lone_star(args.items[0]) && !bare_select &&
+			expr->call.extras == 0 && at_word_argument(parser, start, expr))
+			return parse_word_arguments(parser, expr, args.items[0]);
 		if (sql_is(parser, 0, WORD_ORDER))
 		{
 			expr->call.extras |= SQL_CALL_ORDER_BY;
