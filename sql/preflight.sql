@@ -24,7 +24,7 @@ SELECT pgsync_start();
 ROLLBACK;
 
 -- no free slot, and none of ours to go on with
-SELECT count(pg_create_logical_replication_slot('other_' || i, 'test_decoding'))
+SELECT count(pg_create_logical_replication_slot('other_' || i, 'pgoutput'))
   FROM generate_series(1, current_setting('max_replication_slots')::int) AS i;
 SELECT pgsync_start();
 SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots;

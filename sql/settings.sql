@@ -14,8 +14,10 @@ SELECT set_config('pgsync.mongodb_database', repeat('x', 64), false);
 SELECT set_config('pgsync.publication', repeat('x', 64), false);
 SET pgsync.slot_prefix = 'Upper_';
 SET pgsync.slot_prefix = '';
+\set VERBOSITY sqlstate
 SET pgsync.queue_size = '1kB';
 SET pgsync.row_limit = '16MB';
+\set VERBOSITY default
 
 SET pgsync.mongodb_uri_file = '/etc/pgsync/uri';
 SET pgsync.mongodb_database = 'powersync';
