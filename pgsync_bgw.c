@@ -362,7 +362,7 @@ connect_storage(Worker *worker)
 	StartTransactionCommand();
 	worker->storage = storage_link_open(&worker->preloaded->settings);
 	CommitTransactionCommand();
-	storage_link_run(worker->storage, storage_prepare, NULL);
+	storage_link_run(worker->storage, storage_prepare, NULL, 0);
 }
 
 static void

@@ -241,8 +241,8 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	deploy->slot_prefix = prefix;
 
 	call->link = storage_link_open(&preloaded->settings);
-	storage_link_run(call->link, storage_prepare, NULL);
-	storage_link_run(call->link, storage_deploy, deploy);
+	storage_link_run(call->link, storage_prepare, NULL, 0);
+	storage_link_run(call->link, storage_deploy, deploy, sizeof(*deploy));
 
 	/* what the storage has now is there whether or not this transaction commits */
 	if (database_switch_get() == DATABASE_ON)
@@ -265,8 +265,8 @@ pgsync_adopt(PG_FUNCTION_ARGS)
 	open = call->arg;
 	open->self = source_identity(&preloaded->settings);
 	call->link = storage_link_open(&preloaded->settings);
-	storage_link_run(call->link, storage_prepare, NULL);
-	storage_link_run(call->link, storage_adopt_stream, open);
+	storage_link_run(call->link, storage_prepare, NULL, 0);
+	storage_link_run(call->link, storage_adopt_stream, open, sizeof(*open));
 	worker_retry(preloaded->shared, MyDatabaseId);
 	PG_RETURN_VOID();
 }

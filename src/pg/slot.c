@@ -272,7 +272,8 @@ slot_ensure(Worker *worker)
 	if (!facts.exists)
 	{
 		if (stream->has_data)
-			storage_link_run(worker->storage, storage_reset_stream, &stream->id);
+			storage_link_run(worker->storage, storage_reset_stream, &stream->id,
+							 sizeof(stream->id));
 		if (stream->has_data || stored != STREAM_LSN_NONE)
 			worker_open_stream(worker); /* reads the emptied stream again */
 		if (!writer_start(worker->storage->thread, worker->stream,

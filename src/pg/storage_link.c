@@ -194,14 +194,30 @@ storage_link_wait(StorageLink *link, long timeout_ms)
 	return news;
 }
 
+/*
+ * The thread gets a copy of *arg: if this process leaves the wait by an error,
+ * the copy stays the thread's, and no frame that is gone is written to.
+ */
 void
-storage_link_try(StorageLink *link, MongoJobFunction function, void *arg, StorageError *error)
+storage_link_try(StorageLink *link, MongoJobFunction function, void *arg, Size size,
+				 StorageError *error)
 {
-	MongoJob   *job = mongo_submit(link->thread, function, arg);
+	void	   *copy = NULL;
+	MongoJob   *job;
 
 	memset(error, 0, sizeof(*error));
+	if (size > 0)
+	{
+		copy = malloc(size);
+		if (copy != NULL)
+			memcpy(copy, arg, size);
+	}
+	job = size > 0 && copy == NULL ? NULL : mongo_submit(link->thread, function, copy);
 	if (job == NULL)
+	{
+		free(copy);
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	}
 	while (!mongo_job_finished(job))
 	{
 		(void) storage_link_wait(link, 1000);
@@ -209,14 +225,17 @@ storage_link_try(StorageLink *link, MongoJobFunction function, void *arg, Storag
 			worker_check_interrupts(MyWorker);
 	}
 	mongo_job_collect(job, error);
+	if (size > 0)
+		memcpy(arg, copy, size);
+	free(copy);
 }
 
 void
-storage_link_run(StorageLink *link, MongoJobFunction function, void *arg)
+storage_link_run(StorageLink *link, MongoJobFunction function, void *arg, Size size)
 {
 	StorageError error;
 
-	storage_link_try(link, function, arg, &error);
+	storage_link_try(link, function, arg, size, &error);
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(link->thread));
 }

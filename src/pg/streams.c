@@ -26,7 +26,7 @@
 #include "core/rules.h"
 
 /* how often the storage is asked for new streams, and the lock renewed */
-#define WATCH_INTERVAL_MS		2000
+#define WATCH_INTERVAL_MS		4000
 #define RENEW_INTERVAL_MS		20000
 
 /* a lost slot makes a new stream by itself this often in 24 hours (design 4) */
@@ -94,7 +94,7 @@ deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, Storag
 	deploy.replaces = replaces;
 	deploy.slot_lost = slot_lost;
 	deploy.max_copies_per_day = slot_lost ? MAX_REPLACEMENTS_PER_DAY : 0;
-	storage_link_try(worker->storage, storage_deploy, &deploy, error);
+	storage_link_try(worker->storage, storage_deploy, &deploy, sizeof(deploy), error);
 	return deploy.stream_id;
 }
 
@@ -179,7 +179,7 @@ worker_choose_stream(Worker *worker)
 		const StreamSummary *stream;
 		int32		id = worker->entry->stream;
 
-		storage_link_run(worker->storage, storage_list_streams, list);
+		storage_link_run(worker->storage, storage_list_streams, list, sizeof(*list));
 		if (id != 0)
 			stream = find_stream(list, id);
 		else
@@ -250,7 +250,7 @@ worker_open_stream(Worker *worker)
 	worker->stream = NULL;
 	open.self = worker->self;
 	open.stream_id = worker->entry->stream;
-	storage_link_run(worker->storage, storage_open_stream, &open);
+	storage_link_run(worker->storage, storage_open_stream, &open, sizeof(open));
 	worker->stream = open.stream;
 	worker->was_active = open.stream->state == STREAM_ACTIVE;
 	adopt_tables(worker);
@@ -278,7 +278,7 @@ refuse_stream(Worker *worker, const char *message, const char *hint, const char 
 
 	record.stream_id = worker->stream->id;
 	strlcpy(record.message, message, sizeof(record.message));
-	storage_link_try(worker->storage, storage_record_error, &record, &error);
+	storage_link_try(worker->storage, storage_record_error, &record, sizeof(record), &error);
 	worker_entry_set_error(worker->shared, worker->entry, message, hint, sqlstate);
 	ereport(LOG,
 			(errmsg("pgsync cannot run replication stream %d: %s", worker->stream->id, message),
@@ -338,7 +338,7 @@ worker_clean_stream(Worker *worker)
 	worker_set_phase(worker, PHASE_CLEANING);
 	if (worker->entry->slot_name[0] != '\0')
 		slot_drop_if_exists(worker->entry->slot_name);
-	storage_link_run(worker->storage, storage_terminate_stream, &id);
+	storage_link_run(worker->storage, storage_terminate_stream, &id, sizeof(id));
 	ereport(LOG, (errmsg("pgsync removed stopped replication stream %d", id)));
 	worker_finish(worker, PHASE_NONE);
 }

@@ -35,10 +35,14 @@ typedef struct StorageLink
 
 /* Starts the thread, which connects with the first job.  Needs a transaction. */
 extern StorageLink *storage_link_open(const PgsyncSettings *settings);
-/* Runs one job; waits without blocking anything; ERROR on failure or cancel. */
-extern void storage_link_run(StorageLink *link, MongoJobFunction function, void *arg);
+/*
+ * Runs one job; waits without blocking anything; ERROR on failure or cancel.
+ * *arg (size bytes) is what the job gets a copy of, and what it made of it; what arg
+ * points to must outlive the process or be malloc'ed.
+ */
+extern void storage_link_run(StorageLink *link, MongoJobFunction function, void *arg, Size size);
 /* As storage_link_run(), but the caller looks at the error. */
-extern void storage_link_try(StorageLink *link, MongoJobFunction function, void *arg,
+extern void storage_link_try(StorageLink *link, MongoJobFunction function, void *arg, Size size,
 							 StorageError *error);
 /* Waits for the latch, the storage thread or the timeout; true if the thread had news. */
 extern bool storage_link_wait(StorageLink *link, long timeout_ms);
