@@ -378,15 +378,16 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return clause_apply_operator(query, expr, "operatorIN", EXPR_IN_JSON, 0, args, 2);
 	if (args[0].kind == CLAUSE_PARAMETER && clause_is_row(&args[1]))
 		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
-	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind != QUERY_DATA)
+	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_LOOKUP)
 		return match_with_parameter(query, MATCH_VALUE, &args[0], &args[1]);
 	if (args[0].kind == CLAUSE_MATCH || args[1].kind == CLAUSE_MATCH)
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG, "a comparison of a row with a "
 						   "parameter can stand only under AND and OR");
-	return clause_fail(query, expr, SYNC_ERROR_CONFIG,
-					   query->kind == QUERY_DATA ?
-					   "a bucket parameter cannot be the list that IN searches" :
-					   "one side of IN must be a column");
+	if (query->kind == QUERY_DATA)
+		return clause_fail(query, expr, SYNC_ERROR_CONFIG,
+						   "a bucket parameter cannot be the list that IN searches");
+	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
+					   "one side of IN must be a column of the table");
 }
 
 /* ---------------------------------------------------------------- operators */

@@ -420,6 +420,12 @@ compile_request_where(QueryCompiler *query, const SqlSelect *select, ParameterUs
 	clause = compile_clause(query, select->where);
 	if (clause.kind == CLAUSE_ERROR)
 		return false;
+	if (!clause_is_parameter(&clause))
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, select->where->offset,
+					 "the condition must be one on the request only");
+		return false;
+	}
 	use->request |= clause.uses_request;
 	return true;
 }

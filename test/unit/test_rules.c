@@ -1,0 +1,626 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_rules.c
+ *	  Sync rules from their text to evaluated rows: what the conformance
+ *	  vectors do not reach (positions, limits, memory, binding to shapes).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bson_bytes.h"
+#include "rules.h"
+#include "value.h"
+
+static SyncArena *arena;
+static RulesMessage *messages;
+
+static int
+setup(void **state)
+{
+	(void) state;
+	arena = arena_create(0);
+	return arena == NULL;
+}
+
+static int
+teardown(void **state)
+{
+	(void) state;
+	arena_destroy(arena);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- helpers */
+
+static const SyncPlan *
+compile_text(const char *yaml)
+{
+	RulesOptions options = {.default_schema = "public"};
+
+	return rules_compile(yaml, strlen(yaml), &options, arena, &messages);
+}
+
+static const SyncPlan *
+compile_ok(const char *yaml)
+{
+	const SyncPlan *plan = compile_text(yaml);
+
+	if (plan == NULL)
+		fail_msg("refused: %d:%d: %s", messages->error.line, messages->error.column,
+				 messages->error.message);
+	return plan;
+}
+
+/* one definition b with one data query */
+static const SyncPlan *
+compile_query(const char *query)
+{
+	return compile_text(arena_printf(arena, "bucket_definitions:\n  b:\n    data:\n      - %s\n",
+									 query));
+}
+
+static void
+assert_refused(const char *yaml, SyncErrorCode code, int line, int column, const char *part)
+{
+	assert_null(compile_text(yaml));
+	assert_int_equal(messages->level, RULES_FATAL);
+	if (messages->error.code != code || messages->error.line != line ||
+		messages->error.column != column || strstr(messages->error.message, part) == NULL)
+		fail_msg("got code %d at %d:%d: %s", messages->error.code, messages->error.line,
+				 messages->error.column, messages->error.message);
+}
+
+static SyncString
+string(const char *s)
+{
+	return (SyncString) {s, (uint32_t) strlen(s)};
+}
+
+static SyncValue
+text(const char *s)
+{
+	return value_text(s, strlen(s));
+}
+
+#define MAX_COLUMNS	10
+
+typedef struct Shape
+{
+	SyncColumn	columns[MAX_COLUMNS];
+	SyncRowType type;
+} Shape;
+
+/* names separated by one blank */
+static SyncRowType *
+shape(const char *names)
+{
+	Shape	   *result = arena_new(arena, Shape);
+
+	result->type.columns = result->columns;
+	while (*names != '\0')
+	{
+		size_t		len = strcspn(names, " ");
+
+		result->columns[result->type.column_count++].name =
+			(SyncString) {arena_strndup(arena, names, len), (uint32_t) len};
+		names += len + (names[len] == ' ');
+	}
+	return &result->type;
+}
+
+static const TableBinding *
+bind(const SyncPlan *plan, const char *table, const char *columns)
+{
+	BucketNaming naming = {.prefix = string("17#")};
+	SyncError	error;
+	const TableBinding *binding;
+
+	binding = plan_bind(plan, "public", table, shape(columns), &naming, arena, &error);
+	assert_int_equal(error.code, SYNC_OK);
+	return binding;
+}
+
+static EvaluatedRow
+evaluate(const SyncPlan *plan, const char *table, const char *columns, const SyncValue *values)
+{
+	const TableBinding *binding = bind(plan, table, columns);
+	EvaluatedRow row;
+
+	assert_non_null(binding);
+	assert_int_equal(table_evaluate(binding, values, arena, &row), SYNC_OK);
+	return row;
+}
+
+static void
+assert_string(SyncString got, const char *expected)
+{
+	if (got.len != strlen(expected) || memcmp(got.data, expected, got.len) != 0)
+		fail_msg("got %.*s, not %s", (int) got.len, got.data, expected);
+}
+
+/* the JSON that a query makes of a row */
+static void
+assert_json(const char *query, const char *columns, const SyncValue *values, const char *json)
+{
+	const SyncPlan *plan = compile_query(query);
+	EvaluatedRow row;
+
+	assert_non_null(plan);
+	row = evaluate(plan, "t", columns, values);
+	assert_int_equal(row.error_count, 0);
+	assert_int_equal(row.bucket_row_count, 1);
+	assert_string(row.bucket_rows[0].json, json);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void
+test_positions(void **state)
+{
+	(void) state;
+	assert_refused("bucket_definitions:\n  b:\n    data:\n      - SELECT id FROM t WHERE nope(x)\n",
+				   SYNC_ERROR_CONFIG, 4, 32, "nope");
+	assert_refused("bucket_definitions:\n  b:\n    data:\n      - |\n        SELECT id\n"
+				   "        FROM t WHERE x LIKE 'a'\n",
+				   SYNC_ERROR_CONFIG, 6, 22, "LIKE");
+	assert_refused("bucket_definitions:\n  b:\n    data:\n      - \"SELECT id FROM t WHERE\"\n",
+				   SYNC_ERROR_SYNTAX, 4, 32, "");
+	assert_refused("bucket_definitions:\n  b:\n    dta: []\n    data: []\n",
+				   SYNC_ERROR_CONFIG, 3, 5, "dta");
+	assert_string(string(messages->error.hint), "Did you mean \"data\"?");
+	assert_refused("config:\n  edition: 4\nbucket_definitions: {}\n",
+				   SYNC_ERROR_CONFIG, 2, 12, "edition");
+	assert_refused("bucket_definitions:\n  b: [\n", SYNC_ERROR_SYNTAX, 3, 1, "YAML");
+}
+
+static void
+test_all_errors_at_once(void **state)
+{
+	int			count = 0;
+
+	(void) state;
+	assert_null(compile_text("bucket_definitions:\n  b:\n    data:\n"
+							 "      - SELECT x FROM t\n"
+							 "      - SELECT id FROM t WHERE id = bucket.p\n"
+							 "      - SELECT id FROM t, u\n"
+							 "    prio: 1\n"));
+	for (const RulesMessage *message = messages; message != NULL; message = message->next)
+		count++;
+	assert_int_equal(count, 4);
+}
+
+static void
+test_streams_are_refused(void **state)
+{
+	(void) state;
+	assert_refused("config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT * FROM t\n",
+				   SYNC_ERROR_UNSUPPORTED, 4, 3, "stream");
+	/* even beside definitions that would work */
+	assert_null(compile_text("config:\n  edition: 2\nbucket_definitions: {}\n"
+							 "streams:\n  s:\n    query: SELECT * FROM t\n"));
+	assert_refused("config:\n  edition: 3\n  unstable_sqlite_expression_engine: true\nstreams: {}\n",
+				   SYNC_ERROR_UNSUPPORTED, 3, 38, "engine");
+}
+
+static void
+test_messages_are_bounded(void **state)
+{
+	static const char head[] = "bucket_definitions:\n  b:\n    data:\n";
+	static const char item[] = "      - SELECT 1\n";
+	SyncBuffer	yaml;
+	int			count = 0;
+
+	(void) state;
+	buffer_init(&yaml, arena, 1000);
+	buffer_append(&yaml, head, strlen(head));
+	for (int i = 0; i < 1000; i++)
+		buffer_append(&yaml, item, strlen(item));
+	buffer_append_char(&yaml, '\0');
+	assert_null(compile_text(yaml.data));
+	for (const RulesMessage *message = messages; message != NULL; message = message->next)
+		count++;
+	assert_int_equal(count, 101);
+}
+
+/* ---------------------------------------------------------------- config */
+
+static void
+test_compatibility(void **state)
+{
+	const SyncCompatibility *c;
+
+	(void) state;
+	c = plan_compatibility(compile_ok("bucket_definitions: {}\n"));
+	assert_int_equal(c->edition, 1);
+	assert_false(c->timestamps_iso8601 || c->versioned_bucket_ids || c->fixed_json_extract ||
+				 c->custom_postgres_types);
+	assert_int_equal(c->timestamp_precision, -1);
+
+	c = plan_compatibility(compile_ok("config: {edition: 2, fixed_json_extract: false, "
+									  "timestamp_max_precision: milliseconds, storage_version: 2}\n"
+									  "bucket_definitions: {}\n"));
+	assert_int_equal(c->edition, 2);
+	assert_true(c->timestamps_iso8601 && c->versioned_bucket_ids && c->custom_postgres_types);
+	assert_false(c->fixed_json_extract);
+	assert_int_equal(c->timestamp_precision, 3);
+	assert_int_equal(plan_storage_version(compile_ok("config: {storage_version: 2}\n"
+													 "bucket_definitions: {}\n")), 2);
+}
+
+static void
+test_tables(void **state)
+{
+	const SyncPlan *plan = compile_ok("bucket_definitions:\n  b:\n"
+									  "    parameters: SELECT id AS p FROM u WHERE id = request.user_id()\n"
+									  "    data:\n"
+									  "      - SELECT id FROM t WHERE p = bucket.p\n"
+									  "      - SELECT id FROM public.t WHERE q = bucket.p\n"
+									  "      - SELECT id FROM \"s%\".\"part_%\" WHERE p = bucket.p\n"
+									  "      - SELECT id FROM \"other.public\".t WHERE p = bucket.p\n"
+									  "event_definitions:\n  e: {payloads: [SELECT id FROM ev]}\n");
+
+	(void) state;
+	assert_int_equal(plan_table_count(plan), 5);
+	assert_string(plan_table(plan, 0)->table, "u");
+	assert_string(plan_table(plan, 1)->table, "t");
+	assert_string(plan_table(plan, 4)->table, "ev");
+	assert_true(table_pattern_matches(plan_table(plan, 1), "public", "t"));
+	assert_false(table_pattern_matches(plan_table(plan, 1), "public", "T"));
+	assert_false(table_pattern_matches(plan_table(plan, 1), "s1", "t"));
+	assert_true(table_pattern_matches(plan_table(plan, 2), "s", "part_"));
+	assert_true(table_pattern_matches(plan_table(plan, 2), "s2", "part_2024"));
+	assert_false(table_pattern_matches(plan_table(plan, 2), "s2", "par"));
+	/* another connection is another database */
+	assert_false(table_pattern_matches(plan_table(plan, 3), "public", "t"));
+	/* an event puts nothing into buckets */
+	assert_null(bind(plan, "ev", "id"));
+	assert_null(bind(plan, "unknown", "id"));
+	assert_non_null(bind(plan, "u", "id"));
+}
+
+/* ---------------------------------------------------------------- items */
+
+static void
+test_star(void **state)
+{
+	SyncValue	values[] = {text("a"), value_integer(1), value_null(), text("hidden"),
+	value_blob("x", 1)};
+
+	(void) state;
+	assert_json("SELECT * FROM t", "id 10 2 _h b", values, "{\"2\":null,\"10\":1,\"id\":\"a\"}");
+	/* star does not overwrite but fills in */
+	assert_json("SELECT 5 AS \"10\", NULL AS id, * FROM t", "id 10 2 _h b", values,
+				"{\"2\":null,\"10\":5,\"id\":\"a\"}");
+	/* a later item does, in the old place */
+	assert_json("SELECT *, id || 'x' AS id FROM t", "id n", values, "{\"id\":\"ax\",\"n\":1}");
+	assert_json("SELECT id, _h, missing, b FROM t", "id 10 2 _h b", values,
+				"{\"id\":\"a\",\"_h\":\"hidden\"}");
+	/* a blob is a value: star leaves it, and then it is dropped */
+	assert_json("SELECT b AS id, * FROM t", "b id", (SyncValue[]) {value_blob("x", 1), text("a")},
+				"{}");
+}
+
+static void
+test_id(void **state)
+{
+	const SyncPlan *plan = compile_query("SELECT * FROM t");
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(plan, "t", "id", (SyncValue[]) {value_real(1.0)});
+	assert_string(row.bucket_rows[0].row_id, "1");
+	assert_string(row.bucket_rows[0].json, "{\"id\":1.0}");
+	row = evaluate(plan, "t", "id", (SyncValue[]) {value_null()});
+	assert_string(row.bucket_rows[0].row_id, "");
+	row = evaluate(plan, "t", "id", (SyncValue[]) {value_blob("x", 1)});
+	assert_string(row.bucket_rows[0].row_id, "");
+	assert_string(row.bucket_rows[0].json, "{}");
+	/* a table without the column still goes to its bucket */
+	row = evaluate(plan, "t", "n", (SyncValue[]) {value_integer(2)});
+	assert_string(row.bucket_rows[0].row_id, "");
+	assert_string(row.bucket_rows[0].json, "{\"n\":2}");
+}
+
+static void
+test_row_of_the_contract(void **state)
+{
+	/* storage-contract.md, 3.3 */
+	SyncValue	values[] = {text("1"), text("Buy milk"), value_integer(0)};
+	EvaluatedRow row = evaluate(compile_query("SELECT * FROM todos"), "todos",
+								"id description completed", values);
+
+	(void) state;
+	assert_string(row.bucket_rows[0].bucket, "17#b[]");
+	assert_string(row.bucket_rows[0].table, "todos");
+	assert_string(row.bucket_rows[0].row_id, "1");
+	assert_string(row.bucket_rows[0].json, "{\"id\":\"1\",\"description\":\"Buy milk\",\"completed\":0}");
+	assert_int_equal(row.bucket_rows[0].checksum, 710650795);
+	assert_int_equal(row.bucket_rows[0].json_utf16_len, row.bucket_rows[0].json.len);
+}
+
+static void
+test_output_table(void **state)
+{
+	const SyncPlan *plan = compile_ok("bucket_definitions:\n  b:\n    data:\n"
+									  "      - SELECT id, _table_suffix AS s FROM \"t_%\"\n"
+									  "      - SELECT id FROM \"t_%\" AS \"Alias\"\n");
+	EvaluatedRow row = evaluate(plan, "t_2024", "id", (SyncValue[]) {text("a")});
+
+	(void) state;
+	assert_int_equal(row.bucket_row_count, 2);
+	assert_string(row.bucket_rows[0].table, "t_2024");
+	assert_string(row.bucket_rows[0].json, "{\"id\":\"a\",\"s\":\"2024\"}");
+	assert_string(row.bucket_rows[1].table, "Alias");
+}
+
+/* ---------------------------------------------------------------- buckets and lookups */
+
+static const char by_owner[] =
+	"bucket_definitions:\n"
+	"  global:\n"
+	"    data:\n"
+	"      - SELECT id, name FROM t\n"
+	"  own:\n"
+	"    parameters:\n"
+	"      - SELECT request.user_id() AS u, request.jwt() ->> 'org' AS o\n"
+	"      - SELECT uid AS u, org AS o FROM members WHERE uid = request.user_id() AND active\n"
+	"    data:\n"
+	"      - SELECT * FROM t WHERE org = bucket.o AND t.owner = bucket.u AND NOT done\n"
+	"      - SELECT id FROM t WHERE bucket.u = owner AND bucket.o IN orgs\n";
+
+static void
+test_buckets(void **state)
+{
+	const SyncPlan *plan = compile_ok(by_owner);
+	const char *columns = "id name owner org done orgs";
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(plan, "t", columns,
+				   (SyncValue[]) {text("1"), text("n"), text("u1"), value_integer(5),
+	value_integer(0), text("[\"x\",\"y\",\"x\"]")});
+	assert_int_equal(row.error_count, 0);
+	assert_int_equal(row.bucket_row_count, 5);
+	assert_string(row.bucket_rows[0].bucket, "17#global[]");
+	assert_string(row.bucket_rows[0].json, "{\"id\":\"1\",\"name\":\"n\"}");
+	assert_string(row.bucket_rows[1].bucket, "17#own[\"u1\",5]");
+	assert_string(row.bucket_rows[2].bucket, "17#own[\"u1\",\"x\"]");
+	assert_string(row.bucket_rows[3].bucket, "17#own[\"u1\",\"y\"]");
+	assert_string(row.bucket_rows[4].bucket, "17#own[\"u1\",\"x\"]");
+
+	/* one query fails, the others count */
+	row = evaluate(plan, "t", columns,
+				   (SyncValue[]) {text("1"), text("n"), text("u1"), value_integer(5),
+	value_integer(0), text("no list")});
+	assert_int_equal(row.error_count, 1);
+	assert_int_equal(row.error->code, SYNC_ERROR_VALUE);
+	assert_int_equal(row.bucket_row_count, 2);
+
+	/* done, no owner */
+	row = evaluate(plan, "t", columns,
+				   (SyncValue[]) {text("1"), text("n"), value_null(), value_integer(5),
+	value_integer(1), value_null()});
+	assert_int_equal(row.error_count, 0);
+	assert_int_equal(row.bucket_row_count, 1);
+}
+
+static void
+test_lookups(void **state)
+{
+	const SyncPlan *plan = compile_ok(by_owner);
+	SyncValue	key = text("u1");
+	EvaluatedRow row;
+	SyncString	lookup;
+
+	(void) state;
+	row = evaluate(plan, "members", "uid org active",
+				   (SyncValue[]) {text("u1"), value_real(2.0), value_integer(1)});
+	assert_int_equal(row.bucket_row_count, 0);
+	assert_int_equal(row.parameter_row_count, 1);
+	lookup = bson_lookup(string("own"), string("2"), &key, 1, arena);
+	assert_int_equal(row.parameter_rows[0].lookup.len, lookup.len);
+	assert_memory_equal(row.parameter_rows[0].lookup.data, lookup.data, lookup.len);
+
+	row = evaluate(plan, "members", "uid org active",
+				   (SyncValue[]) {text("u1"), value_real(2.0), value_null()});
+	assert_int_equal(row.parameter_row_count, 0);
+}
+
+/* sync-rules.md, 3.3: a conflict of AND does not drop the set */
+static void
+test_conflict(void **state)
+{
+	const SyncPlan *plan = compile_ok("bucket_definitions:\n  b:\n"
+									  "    parameters: SELECT request.user_id() AS p\n"
+									  "    data:\n"
+									  "      - SELECT id FROM t WHERE x = bucket.p AND y = bucket.p\n");
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(plan, "t", "id x y", (SyncValue[]) {text("1"), text("a"), text("b")});
+	assert_int_equal(row.bucket_row_count, 1);
+	assert_string(row.bucket_rows[0].bucket, "17#b[\"a\"]");
+	row = evaluate(plan, "t", "id x y", (SyncValue[]) {text("1"), text("a"), value_null()});
+	assert_int_equal(row.bucket_row_count, 0);
+}
+
+static void
+test_combinations_are_bounded(void **state)
+{
+	SyncBuffer	where;
+	EvaluatedRow row;
+	const SyncPlan *plan;
+
+	(void) state;
+	buffer_init(&where, arena, 2000);
+	for (int i = 0; i < 30; i++)
+	{
+		if (i > 0)
+			buffer_append(&where, " AND ", 5);
+		buffer_append(&where, "(x = bucket.p OR y = bucket.p)", 30);
+	}
+	buffer_append_char(&where, '\0');
+	plan = compile_ok(arena_printf(arena, "bucket_definitions:\n  b:\n"
+								   "    parameters: SELECT request.user_id() AS p\n"
+								   "    data:\n      - SELECT id FROM t WHERE %s\n", where.data));
+	row = evaluate(plan, "t", "id x y", (SyncValue[]) {text("1"), text("a"), text("b")});
+	assert_int_equal(row.bucket_row_count, 0);
+	assert_int_equal(row.error_count, 1);
+	assert_int_equal(row.error->code, SYNC_ERROR_LIMIT);
+}
+
+static void
+test_parameter_queries_refused(void **state)
+{
+	static const char *const queries[] = {
+		"SELECT * FROM u WHERE id = request.user_id()",
+		"SELECT x.id AS p FROM u AS x",
+		"SELECT upper(id) AS p FROM u WHERE id = request.user_id()",
+		"SELECT id AS p FROM u WHERE id IN (request.jwt() -> 'a') AND x IN (request.jwt() -> 'b')",
+		"SELECT id AS p FROM u WHERE id || request.user_id() = 'x'",
+		"SELECT id AS p, 4 AS _priority FROM u",
+		"SELECT value AS p FROM json_each(value)",
+		"SELECT nope AS p FROM json_each(request.jwt() -> 'a')",
+		"SELECT request.user_id(x) AS p FROM u",
+		"SELECT request.nope() AS p",
+		"SELECT p",
+		"SELECT request.user_id() AS p WHERE 'x' IN (request.jwt() -> 'a')",
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
+	{
+		const char *yaml = arena_printf(arena, "bucket_definitions:\n  b:\n"
+										"    parameters: \"%s\"\n"
+										"    data:\n      - SELECT id FROM t WHERE p = bucket.p\n",
+										queries[i]);
+
+		if (compile_text(yaml) != NULL)
+			fail_msg("accepted: %s", queries[i]);
+	}
+}
+
+/* the order of the first parameter query counts; others may not add names */
+static void
+test_parameter_order(void **state)
+{
+	static const char format[] =
+		"bucket_definitions:\n  b:\n    parameters:\n"
+		"      - SELECT request.user_id() AS p, request.jwt() ->> 'q' AS q\n"
+		"      - %s\n"
+		"    data:\n      - SELECT id FROM t WHERE y = bucket.q AND x = bucket.p\n";
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(compile_ok(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS p")), "t",
+				   "id x y", (SyncValue[]) {text("1"), text("px"), text("qy")});
+	assert_string(row.bucket_rows[0].bucket, "17#b[\"px\",\"qy\"]");
+	assert_null(compile_text(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS r")));
+}
+
+/* ---------------------------------------------------------------- memory, limits */
+
+static bool
+run_within(size_t plan_budget, size_t row_budget)
+{
+	static const char bindings[] = "id name owner org done orgs";
+	SyncArena  *plan_arena = arena_create(plan_budget);
+	SyncArena  *row_arena = arena_create(row_budget);
+	RulesOptions options = {.default_schema = "public"};
+	BucketNaming naming = {.prefix = string("17#")};
+	SyncValue	values[] = {text("1"), text("n"), text("u1"), value_integer(5), value_integer(0),
+	text("[1,2,3]")};
+	const SyncPlan *plan = NULL;
+	const TableBinding *binding = NULL;
+	EvaluatedRow row = {0};
+	SyncError	error;
+
+	if (plan_arena != NULL && row_arena != NULL)
+	{
+		plan = rules_compile(by_owner, strlen(by_owner), &options, plan_arena, &messages);
+		if (plan == NULL)
+			assert_int_equal(messages->error.code, SYNC_ERROR_OUT_OF_MEMORY);
+	}
+	if (plan != NULL)
+	{
+		binding = plan_bind(plan, "public", "t", shape(bindings), &naming, plan_arena, &error);
+		if (binding == NULL)
+			assert_int_equal(error.code, SYNC_ERROR_OUT_OF_MEMORY);
+	}
+	if (binding != NULL &&
+		table_evaluate(binding, values, row_arena, &row) == SYNC_ERROR_OUT_OF_MEMORY)
+		assert_int_equal(row.bucket_row_count, 0);
+	plan_budget = (size_t) row.bucket_row_count;
+	arena_destroy(plan_arena);
+	arena_destroy(row_arena);
+	return plan_budget == 5;
+}
+
+static void
+test_out_of_memory(void **state)
+{
+	size_t		budget;
+
+	(void) state;
+	for (budget = 1; !run_within(budget, 1000000); budget += 61)
+		assert_true(budget < 1000000);
+	assert_true(budget > 61);
+	for (budget = 1; !run_within(1000000, budget); budget += 7)
+		assert_true(budget < 1000000);
+	assert_true(budget > 7);
+}
+
+/* text in the shape of a bomb: refused, and no deep recursion on the way */
+static void
+test_hostile(void **state)
+{
+	static const char *const parts[] = {"(", "NOT ", "x AND ", "x = ", "upper(", "x || ", "- "};
+
+	(void) state;
+	for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
+	{
+		SyncBuffer	query;
+
+		buffer_init(&query, arena, 100000);
+		buffer_append(&query, "SELECT id FROM t WHERE ", 23);
+		for (int i = 0; i < 10000; i++)
+			buffer_append(&query, parts[p], strlen(parts[p]));
+		buffer_append(&query, "x", 2);
+		assert_null(compile_query(query.data));
+	}
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_all_errors_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_streams_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_messages_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_compatibility, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_star, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_id, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_row_of_the_contract, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_output_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lookups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_conflict, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_combinations_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_parameter_queries_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_parameter_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
