@@ -37,6 +37,11 @@
 /* upper bound of pgsync.max_workers */
 #define PGSYNC_MAX_WORKERS		TURN_MAX_WRITERS
 
+/* 18 has only a prefix of another name */
+#if PG_VERSION_NUM >= 180000
+#define pg_attribute_noreturn() __attribute__((noreturn))
+#endif
+
 /*
  * Functions with SQL access are visible, everything else of our libraries is
  * not: the server loads libraries with RTLD_GLOBAL.
