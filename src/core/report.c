@@ -42,19 +42,22 @@ report_append(RulesReport *report, RulesLevel level, const SyncError *error)
 void
 report_error(RulesReport *report, RulesLevel level, const SyncError *error)
 {
+	SyncError	rest;
+
 	if (level == RULES_FATAL)
 		report->fatal_count++;
 	if (report->count < RULES_REPORT_MAX)
 		report_append(report, level, error);
-	else if (report->count == RULES_REPORT_MAX)
-	{
-		SyncError	more;
 
-		sync_error_set(&more, SYNC_ERROR_LIMIT, "more than %d messages; the rest is not shown",
+	/* compilers may stop now, so the list says at once that it need not be whole */
+	if (++report->count == RULES_REPORT_MAX)
+	{
+		sync_error_set(&rest, SYNC_ERROR_LIMIT, "only the first %d messages are shown",
 					   RULES_REPORT_MAX);
-		report_append(report, report->fatal_count > 0 ? RULES_FATAL : RULES_WARNING, &more);
+		rest.line = error->line;
+		rest.column = error->column;
+		report_append(report, RULES_WARNING, &rest);
 	}
-	report->count++;
 }
 
 /* the position costs a walk through the document: not for dropped messages */
@@ -109,7 +112,7 @@ report_hint(RulesReport *report, const char *format,...)
 	char		text[sizeof(error->hint)];
 	va_list		args;
 
-	if (report->last == NULL || report->count > RULES_REPORT_MAX)
+	if (report->last == NULL || report->count >= RULES_REPORT_MAX)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
