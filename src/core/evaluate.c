@@ -29,6 +29,13 @@ typedef struct KeySets
 	SyncValue  *values;			/* undefined: the set has no such key */
 } KeySets;
 
+/* one set; NULL without keys */
+static const SyncValue *
+key_set(const KeySets *keys, int set, int key_count)
+{
+	return key_count == 0 ? NULL : keys->values + (size_t) set * (size_t) key_count;
+}
+
 /* what a bucket source made of the row */
 typedef struct SourceResult
 {
@@ -482,7 +489,7 @@ evaluate_buckets(Evaluation *evaluation)
 			source_evaluate(evaluation, source, result);
 		for (int s = 0; s < result->keys.set_count; s++)
 		{
-			const SyncValue *keys = result->keys.values + (size_t) s * (size_t) source->key_count;
+			const SyncValue *keys = key_set(&result->keys, s, source->key_count);
 			SyncString	name = bucket_name(evaluation, bucket, keys, source->key_count);
 
 			*add_bucket_row(evaluation) = (BucketRow) {
@@ -558,7 +565,7 @@ index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 	}
 	for (int s = 0; s < keys.set_count; s++)
 	{
-		const SyncValue *values = keys.values + (size_t) s * (size_t) source->key_count;
+		const SyncValue *values = key_set(&keys, s, source->key_count);
 
 		*add_parameter_row(evaluation) = (ParameterRow) {
 			.lookup = bson_lookup(index->lookup_name, index->query_id, values, source->key_count,

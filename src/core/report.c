@@ -5,8 +5,8 @@
  *
  * Does not decide what is an error.
  *
- * Invariant: the list holds at most RULES_REPORT_MAX messages and one more
- * that says so; a fatal error is counted even when it is not kept.
+ * Invariant: the list holds at most RULES_REPORT_MAX messages, one more that
+ * says so, and the first fatal one in any case; what is not kept is counted.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,15 +39,22 @@ report_append(RulesReport *report, RulesLevel level, const SyncError *error)
 	report->last = message;
 }
 
+static bool
+report_has_room(const RulesReport *report, RulesLevel level)
+{
+	return report->count < RULES_REPORT_MAX ||
+		(level == RULES_FATAL && report->fatal_count == 0);
+}
+
 void
 report_error(RulesReport *report, RulesLevel level, const SyncError *error)
 {
 	SyncError	rest;
 
+	if (report_has_room(report, level))
+		report_append(report, level, error);
 	if (level == RULES_FATAL)
 		report->fatal_count++;
-	if (report->count < RULES_REPORT_MAX)
-		report_append(report, level, error);
 
 	/* compilers may stop now, so the list says at once that it need not be whole */
 	if (++report->count == RULES_REPORT_MAX)
@@ -68,7 +75,7 @@ report_placed(RulesReport *report, RulesLevel level, SyncErrorCode code, const Y
 	SyncError	error;
 
 	sync_error_set(&error, code, "%s", text);
-	if (node != NULL && offset != NULL && report->count < RULES_REPORT_MAX)
+	if (node != NULL && offset != NULL && report_has_room(report, level))
 		yaml_position(report->text, report->len, node, *offset, &error.line, &error.column);
 	else if (node != NULL)
 	{

@@ -51,11 +51,15 @@ extern void report_hint(RulesReport *report, const char *format,...) sync_printf
  */
 extern int	report_distance(SyncString a, const char *b);
 
-/* no more messages are taken: the caller may stop */
+/*
+ * The config is refused and no more messages are taken: the caller may stop.
+ * (With warnings alone it must go on, or what it leaves out would be missing
+ * from the plan.)
+ */
 static inline bool
 report_is_full(const RulesReport *report)
 {
-	return report->count >= RULES_REPORT_MAX;
+	return report->fatal_count > 0 && report->count >= RULES_REPORT_MAX;
 }
 
 #endif							/* PGSYNC_REPORT_H */

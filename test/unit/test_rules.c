@@ -230,6 +230,34 @@ test_messages_are_bounded(void **state)
 	assert_int_equal(count, 101);
 }
 
+/* warnings alone do not end the work, and do not hide a fatal message */
+static void
+test_many_warnings(void **state)
+{
+	static const char head[] = "bucket_definitions:\n  b:\n    data:\n";
+	static const char item[] = "      - SELECT ID FROM t\n      - SELECT id FROM T\n";
+	static const char last[] = "      - SELECT id FROM last\n";
+	SyncBuffer	yaml;
+	const SyncPlan *plan;
+	int			fatal = 0;
+
+	(void) state;
+	buffer_init(&yaml, arena, 1000);
+	buffer_append(&yaml, head, strlen(head));
+	for (int i = 0; i < 200; i++)
+		buffer_append(&yaml, item, strlen(item));
+	buffer_append(&yaml, last, sizeof(last));
+	plan = compile_ok(yaml.data);
+	assert_non_null(bind(plan, "last", "id"));
+
+	yaml.len--;
+	buffer_append(&yaml, "      - SELECT nope\n", 21);
+	assert_null(compile_text(yaml.data));
+	for (const RulesMessage *message = messages; message != NULL; message = message->next)
+		fatal += message->level == RULES_FATAL;
+	assert_int_equal(fatal, 1);
+}
+
 /* ---------------------------------------------------------------- config */
 
 static void
@@ -606,6 +634,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_all_errors_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_streams_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_messages_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_warnings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_compatibility, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_star, setup, teardown),
