@@ -7,17 +7,26 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgsync.contr
 DATA = pgsync--1.0.sql
 
 MODULE_big = pgsync
-OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o entries.o label.o hooks.o launcher.o \
-	control.o status.o preloaded.o) $(TURN_OBJS)
+OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o label.o hooks.o launcher.o control.o status.o \
+	entries.o preloaded.o) src/mongo/turn.o
 
-WORKER_OBJS = pgsync_bgw.o $(WORKER_PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
-# until the list is complete: what is there
-PRELOAD_ONLY = $(addprefix src/pg/, preload.c guc.c shmem.c label.c hooks.c launcher.c \
-	control.c status.c)
-TURN_OBJS = $(patsubst %.c, %.o, $(wildcard src/mongo/turn.c))
-WORKER_PG_OBJS = $(patsubst %.c, %.o, $(filter-out $(PRELOAD_ONLY), $(sort $(wildcard src/pg/*.c))))
-CORE_OBJS = $(patsubst %.c, %.o, $(sort $(wildcard src/core/*.c)))
-MONGO_OBJS = $(patsubst %.c, %.o, $(sort $(wildcard src/mongo/*.c)))
+WORKER_OBJS = pgsync_bgw.o $(PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
+PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o stream.o decode.o relation.o publication.o \
+	rowvalue.o storage_link.o deploy.o entries.o preloaded.o)
+CORE_OBJS = $(addprefix src/core/, \
+	rules.o yaml.o config.o report.o \
+	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \
+	compile.o compile_legacy.o compile_clause.o plan.o rule_mapping.o \
+	bind.o evaluate.o expr.o functions.o json_path.o datetime.o geometry.o \
+	value.o integer.o number.o text.o json.o json_read.o \
+	bucket_ops.o identity.o row_copy.o bson_bytes.o lsn.o \
+	arena.o buffer.o error.o)
+MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o collections.o streams.o \
+	stream_doc.o bson_util.o turn.o)
+MONGO_OBJS = $(MONGO_PLACED) $(UNLISTED)
+# what is still being written and has no place above yet
+UNLISTED = $(filter-out $(PLACED), $(patsubst %.c, %.o, $(sort $(wildcard src/*/*.c))))
+PLACED = $(OBJS) $(PG_OBJS) $(CORE_OBJS) $(MONGO_PLACED)
 
 PKG_CONFIG ?= pkg-config
 MONGOC := $(shell $(PKG_CONFIG) --exists libmongoc-1.0 && echo libmongoc-1.0 || echo mongoc2)
