@@ -238,20 +238,47 @@ run_identity(const JsonNode *vector, const JsonNode *root, SyncArena *arena)
 			  as_int(need(vector, "remove_checksum")));
 }
 
+/* a row's columns as an object has them: names that are array indexes first, ascending */
+static const JsonNode **
+ordered_columns(const JsonNode *columns, SyncArena *arena)
+{
+	const JsonNode **order = arena_array(arena, const JsonNode *, columns->count + 1);
+	uint32_t	indexes = 0;
+	uint32_t	count = 0;
+
+	for (const JsonNode *column = columns->first; column != NULL; column = column->next)
+	{
+		uint32_t	at = count++;
+		uint32_t	index;
+		uint32_t	other;
+
+		if (text_array_index(as_text(need(column, "name")), &index))
+		{
+			for (at = 0; at < indexes; at++)
+				if (text_array_index(as_text(need(order[at], "name")), &other) && other > index)
+					break;
+			memmove(order + at + 1, order + at, (count - 1 - at) * sizeof(order[0]));
+			indexes++;
+		}
+		order[at] = column;
+	}
+	return order;
+}
+
 static void
 run_row_json(const JsonNode *vector, const JsonNode *root, SyncArena *arena)
 {
-	const JsonNode *columns = need(vector, "columns_in_insertion_order");
+	const JsonNode **columns = ordered_columns(need(vector, "columns_in_insertion_order"), arena);
 	SyncString	data = as_text(need(vector, "data"));
 	SyncBuffer	json;
 
 	(void) root;
 	buffer_init(&json, arena, 0);
 	buffer_append_char(&json, '{');
-	for (const JsonNode *column = columns->first; column != NULL; column = column->next)
+	for (; *columns != NULL; columns++)
 	{
-		SyncString	name = as_text(need(column, "name"));
-		SyncValue	value = storage_value(column, arena);
+		SyncString	name = as_text(need(*columns, "name"));
+		SyncValue	value = storage_value(*columns, arena);
 
 		if (value.type == SYNC_BLOB || value.type == SYNC_UNDEFINED)
 			continue;
@@ -407,6 +434,8 @@ run_chunk(const JsonNode *vector, const JsonNode *root, SyncArena *arena)
 	check_int("checksum", checksum, as_int(need(expect, "checksum")));
 	check_int("min_op", first, as_int(need(expect, "min_op")));
 	check_int("last op", last, as_int(need(need(expect, "_id"), "o")));
+	check_text("bucket", as_text(need(vector, "bucket")),
+			   as_text(need(need(expect, "_id"), "b")));
 	check_int("count", ops->count, as_int(need(expect, "count")));
 
 	buffer_init(&array, arena, 0);

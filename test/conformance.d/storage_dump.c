@@ -816,15 +816,43 @@ plan_of(const JsonNode *root, const JsonNode *config)
 	return plans;
 }
 
+/* the ids that are new, or not, are exactly those of [{type, name, id}, ...] */
+static void
+check_listed(RuleSet set, uint32_t last_old, bool is_new, const JsonNode *list, const char *type)
+{
+	int			count = 0;
+
+	for (const JsonNode *node = list->first; node != NULL; node = node->next)
+	{
+		uint32_t	id = 0;
+		bool		found = false;
+
+		if (!text_is(as_text(need(node, "type")), type))
+			continue;
+		count++;
+		check_true("an id", rule_id_parse(as_text(need(node, "id")), &id));
+		for (int i = 0; i < set.count; i++)
+			found |= set.rules[i].id == id &&
+				sync_string_equal(set.rules[i].name, as_text(need(node, "name")));
+		check_true(is_new ? "an added rule has its id" : "a reused rule has its id", found);
+		check_true("added and reused ids are told apart", is_new == (id > last_old));
+	}
+	for (int i = 0; i < set.count; i++)
+		count -= is_new == (set.rules[i].id > last_old);
+	check_int("number of ids too many in a list", count, 0);
+}
+
 /* a redeploy: one half of the mapping, definitions or indexes */
 static void
-run_incremental(const JsonNode *vector, const JsonNode *root, const char *part,
+run_incremental(const JsonNode *vector, const JsonNode *root, const char *part, const char *type,
 				RuleSet (*rules_of) (const JsonNode *plan, SyncArena *arena), SyncArena *arena)
 {
 	RuleSet		set = rules_of(plan_of(root, need(vector, "new_config")), arena);
 	const JsonNode *compatible = need(vector, "compatible_configs");
+	const JsonNode *expect = need(vector, "expect");
 	RuleSet		known = {0};
 	uint32_t	highest = 0;
+	uint32_t	last_old;
 
 	for (const JsonNode *config = compatible->first; config != NULL; config = config->next)
 	{
@@ -838,8 +866,11 @@ run_incremental(const JsonNode *vector, const JsonNode *root, const char *part,
 	}
 	for (const JsonNode *old = need(vector, "reserved_mappings")->first; old; old = old->next)
 		take_ids(NULL, need(old, part), &highest);
+	last_old = highest;
 	rule_ids_assign(set.rules, set.count, known.rules, known.count, &highest);
-	check_ids(set, need(need(need(vector, "expect"), "rule_mapping"), part));
+	check_ids(set, need(need(expect, "rule_mapping"), part));
+	check_listed(set, last_old, true, need(expect, "added"), type);
+	check_listed(set, last_old, false, need(expect, "reused"), type);
 }
 
 void
@@ -861,8 +892,8 @@ run_rule_mapping(const char *name, const JsonNode *root, SyncArena *arena)
 		SyncString	label = as_text(need(node, "label"));
 
 		case_begin("%s %.*s", name, (int) label.len, label.data);
-		run_incremental(node, root, "definitions", plan_buckets, arena);
-		run_incremental(node, root, "parameter_indexes", plan_indexes, arena);
+		run_incremental(node, root, "definitions", "bucket_data", plan_buckets, arena);
+		run_incremental(node, root, "parameter_indexes", "parameter_lookup", plan_indexes, arena);
 		case_end();
 	}
 }

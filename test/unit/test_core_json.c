@@ -120,7 +120,8 @@ reader_rewrites(void **state)
 {
 	SyncArena  *arena = *state;
 
-	assert_bytes(again(arena, " { \"a\" : [ 1 , 2.0 , -0 , -0.0, 1E5, 1e400 ] ,\n\t\"b\":{}, \"c\":[]}\r"),
+	assert_bytes(again(arena, " { \"a\" : [ 1 , 2.0 , -0 , -0.0, 1E5, 1e400 ] ,"
+					   "\n\t\"b\":{}, \"c\":[]}\r"),
 				 "{\"a\":[1,2.0,0,0.0,100000.0,Infinity],\"b\":{},\"c\":[]}");
 	assert_bytes(again(arena, "123456789012345678901234567890"), "123456789012345678901234567890");
 	assert_bytes(again(arena, "[true,false,null,.5]"), "[true,false,null,0.5]");
@@ -236,7 +237,8 @@ static bool
 try_budget(size_t budget)
 {
 	static const char document[] =
-		"{\"a\":[1,2,3,\"x\\ny\",99999999999999999999],\"b\":{\"10\":1,\"2\":2},\"b\":{\"2\":2,\"10\":1}}";
+		"{\"a\":[1,2,3,\"x\\ny\",99999999999999999999],"
+		"\"b\":{\"10\":1,\"2\":2},\"b\":{\"2\":2,\"10\":1}}";
 	SyncArena  *arena = arena_create(budget);
 	ArenaGuard	guard;
 	volatile bool succeeded = false;
@@ -266,7 +268,9 @@ reader_without_memory(void **state)
 
 /* ---------------------------------------------------------------- paths */
 
-#define DOC "{\"a\":{\"b\":[1,2.0,{\"c\":\"deep\"}]},\"n\":null,\"s\":\"x\xF0\x9F\x98\x80\",\"a.b\":\"dot\",\"t\":true,\"\":\"empty\"}"
+#define DOC \
+	"{\"a\":{\"b\":[1,2.0,{\"c\":\"deep\"}]}," \
+	"\"n\":null,\"s\":\"x\xF0\x9F\x98\x80\",\"a.b\":\"dot\",\"t\":true,\"\":\"empty\"}"
 
 /* the result in JSON; "undefined" */
 static SyncString

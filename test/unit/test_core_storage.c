@@ -434,6 +434,8 @@ moving_a_row(void **state)
 {
 	SyncString	rows = BYTES("\x08\0\0\0\x0A" "0\0\0");
 	BucketRow	first[] = {bucket_row("p", "1"), bucket_row("q", "1"), bucket_row("p", "1")};
+	BucketRow	second[] = {bucket_row("q", "2"), bucket_row("r", "1")};
+	ParameterRow lookup = {str("k2"), rows};
 	ParameterRow lookups[] = {{str("k1"), rows}, {str("k2"), rows}, {str("k1"), rows}};
 	EvaluatedRow row = {.bucket_row_count = 3, .bucket_rows = first,
 		.parameter_row_count = 3, .parameter_rows = lookups};
@@ -452,9 +454,6 @@ moving_a_row(void **state)
 	assert_int_equal(list.bytes, 6 * 200 + 3 * 2);
 
 	/* moved: the same id in another bucket, another id in the same bucket */
-	BucketRow	second[] = {bucket_row("q", "2"), bucket_row("r", "1")};
-	ParameterRow lookup = {str("k2"), rows};
-
 	row = (EvaluatedRow) {.bucket_row_count = 2, .bucket_rows = second,
 		.parameter_row_count = 1, .parameter_rows = &lookup};
 	from = list.count;

@@ -50,6 +50,8 @@ integers_from_digits(void **state)
 static void
 integers_from_doubles(void **state)
 {
+	SyncValue	max;
+
 	assert_true(integer_from_double(-9223372036854775808.0, *state).integer == INT64_MIN);
 	assert_bytes(value_to_text(integer_from_double(9223372036854775808.0, *state), *state),
 				 "9223372036854775808");
@@ -60,8 +62,7 @@ integers_from_doubles(void **state)
 	assert_bytes(value_to_text(integer_from_double(123456789012345680000.0, *state), *state),
 				 "123456789012345683968");
 	/* the largest: all of it, read back */
-	SyncValue	max = integer_from_double(1.7976931348623157e308, *state);
-
+	max = integer_from_double(1.7976931348623157e308, *state);
 	assert_int_equal(max.len, 309);
 	assert_true(integer_to_double(max) == 1.7976931348623157e308);
 }
