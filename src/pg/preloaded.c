@@ -100,7 +100,7 @@ stored_setting(Relation settings, Oid database, Oid role, const char *name)
 				continue;
 			setting = TextDatumGetCString(elements[i]);
 			if (pg_strncasecmp(setting, name, name_len) == 0 && setting[name_len] == '=')
-				value = setting + name_len + 1;
+				value = pstrdup(setting + name_len + 1);
 		}
 	}
 	systable_endscan(scan);
