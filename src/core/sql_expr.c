@@ -532,13 +532,21 @@ sql_can_begin_operand(const SqlParser *parser, int ahead)
 
 /* ---------------------------------------------------------------- lists */
 
+/*
+ * A selection without parentheses of its own as an item of a list.  When it
+ * ends with a list itself, nobody knows to which of the two the last item
+ * belongs: "x IN (SELECT a FROM t, u)".
+ */
 static SqlExpr *
-subquery_expr(SqlParser *parser, SqlStatement *statement)
+bare_subquery(SqlParser *parser, SqlStatement *statement)
 {
 	SqlExpr    *expr;
 
 	if (statement == NULL)
 		return NULL;
+	if (parser->comma_list_end == sql_last_end(parser))
+		return sql_error_ambiguous(parser, statement->offset,
+								   "Put the SELECT in parentheses of its own.");
 	expr = sql_new_expr(parser, SQL_SUBQUERY, statement->offset);
 	expr->subquery = statement;
 	return sql_finish(parser, expr, statement->end, statement->height);
@@ -560,7 +568,7 @@ parse_list_item(SqlParser *parser, bool star_allowed)
 	if (star_allowed && sql_is_star(parser, 0))
 		return sql_parse_star(parser);
 	if (sql_at_selection(parser, 0))
-		return subquery_expr(parser, sql_parse_selection(parser));
+		return bare_subquery(parser, sql_parse_selection(parser));
 
 	expr = sql_parse_expr_nostar(parser);
 	if (expr == NULL)
@@ -571,7 +579,7 @@ parse_list_item(SqlParser *parser, bool star_allowed)
 	values_call = expr->kind == SQL_CALL &&
 		parser->values_call_end == sql_last_end(parser) && expr->offset == start->offset;
 	if ((direct_subquery || values_call) && sql_is(parser, 0, WORD_UNION))
-		return subquery_expr(parser, sql_parse_union(parser, start->offset, expr->height));
+		return bare_subquery(parser, sql_parse_union(parser, start->offset, expr->height));
 	if (values_call)
 		return sql_error_ambiguous(parser, start->offset,
 								   "VALUES is a statement here as well as a function.");

@@ -136,6 +136,8 @@ typedef struct SqlParser
 	uint32_t	direct_subquery_end;	/* (SELECT ...): may be the left side of a UNION */
 	uint32_t	values_call_end;	/* values(a): may be VALUES (a) */
 	uint32_t	varying_type_end;	/* x::character varying: may be "varying" as an alias */
+	uint32_t	comma_list_end; /* SELECT a, b: b may be an item of the list around it */
+	uint32_t	order_by_end;	/* SELECT ... ORDER BY a: may be the call's around it */
 	const SqlToken *watched_all;	/* all(a), where it may also be ALL (a) */
 } SqlParser;
 

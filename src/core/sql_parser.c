@@ -161,6 +161,9 @@ parse_items(SqlParser *parser, SqlSelect *select)
 								 sizeof(SqlItem));
 		select->items[select->item_count++] = item;
 	} while (sql_accept(parser, TOKEN_COMMA));
+	if (select->item_count > 1 &&
+		!sql_name_is_set(&select->items[select->item_count - 1].alias))
+		parser->comma_list_end = sql_last_end(parser);
 	return true;
 }
 
@@ -176,6 +179,8 @@ parse_group_by(SqlParser *parser, SqlSelect *select)
 	parser->next++;
 	if (!sql_expect_word(parser, "by") || !sql_parse_expr_list(parser, true, &list))
 		return false;
+	if (list.count > 1)
+		parser->comma_list_end = sql_last_end(parser);
 	if (!sql_is(parser, 0, WORD_HAVING))
 		return true;
 	mark_clause(parser, select, SQL_CLAUSE_HAVING);
@@ -187,6 +192,9 @@ parse_group_by(SqlParser *parser, SqlSelect *select)
 bool
 sql_parse_order_by(SqlParser *parser)
 {
+	uint32_t	expr_end;
+	bool		several = false;
+
 	parser->next++;
 	if (!sql_expect_word(parser, "by"))
 		return false;
@@ -194,11 +202,15 @@ sql_parse_order_by(SqlParser *parser)
 	{
 		if (sql_parse_expr(parser) == NULL)
 			return false;
+		expr_end = sql_last_end(parser);
 		if (!sql_accept(parser, WORD_ASC))
 			sql_accept(parser, WORD_DESC);
 		if (sql_accept_word(parser, "nulls") &&
 			!sql_accept_word(parser, "first") && !sql_expect_word(parser, "last"))
 			return false;
+		if (several && expr_end == sql_last_end(parser))
+			parser->comma_list_end = expr_end;
+		several = true;
 	} while (sql_accept(parser, TOKEN_COMMA));
 	return true;
 }
@@ -317,6 +329,7 @@ parse_select(SqlParser *parser, SqlSelect *select)
 		mark_clause(parser, select, SQL_CLAUSE_ORDER_BY);
 		if (!sql_parse_order_by(parser))
 			return false;
+		parser->order_by_end = sql_last_end(parser);
 	}
 	return parse_limits(parser, select) && parse_for(parser, select);
 }
@@ -340,6 +353,7 @@ static bool
 parse_values(SqlParser *parser)
 {
 	SqlExprList list;
+	bool		several = false;
 
 	parser->next++;
 	do
@@ -348,6 +362,9 @@ parse_values(SqlParser *parser)
 			!sql_parse_expr_list(parser, false, &list) ||
 			!sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
 			return false;
+		if (several)
+			parser->comma_list_end = sql_last_end(parser);
+		several = true;
 	} while (sql_accept(parser, TOKEN_COMMA));
 	return true;
 }

@@ -362,6 +362,9 @@ sql_parse_call(SqlParser *parser, bool in_from)
 
 	if (!in_from)
 	{
+		if (args.count > 0 && parser->order_by_end == sql_last_end(parser))
+			return sql_error_ambiguous(parser, start->offset,
+									   "Put the SELECT in parentheses of its own.");
 		if (args.count == 1 && !is_lone_star(args.items[0]) && !bare_select &&
 			expr->call.extras == 0 && at_word_argument(parser, start, expr))
 			return parse_word_arguments(parser, expr, args.items[0]);

@@ -100,12 +100,23 @@ at_parenthesised_selection(const SqlParser *parser)
 		(sql_at_selection(parser, 1) || sql_at_values(parser, 1));
 }
 
+/*
+ * ((SELECT ...) UNION ...; at the beginning of an item it can be a parenthesis
+ * around joins as well, which is not decided here.
+ */
+static inline bool
+at_parenthesised_union(const SqlParser *parser)
+{
+	return sql_is(parser, 0, TOKEN_LEFT_PAREN) && sql_is(parser, 1, TOKEN_LEFT_PAREN) &&
+		(sql_at_selection(parser, 2) || sql_at_values(parser, 2));
+}
+
 /* a table, function or subquery */
 static bool
 parse_subject(SqlParser *parser, SqlSource *source)
 {
 	source->offset = parser->next->offset;
-	if (at_parenthesised_selection(parser))
+	if (at_parenthesised_selection(parser) || at_parenthesised_union(parser))
 	{
 		SqlStatement *statement = parse_parenthesised_selection(parser);
 
@@ -273,10 +284,22 @@ parse_from_item(SqlParser *parser, SourceList *list, bool *joined)
 	return parse_joins(parser, list, joined);
 }
 
+/* a source behind a comma would do as an expression, too */
+static bool
+could_be_expression(const SqlParser *parser, const SqlSource *source)
+{
+	if (sql_name_is_set(&source->alias) || source->with_ordinality)
+		return false;
+	if (source->kind == SQL_SOURCE_CALL)
+		return true;
+	return sql_is_name(parser, -1) || sql_is(parser, -1, WORD_CURRENT_SCHEMA);
+}
+
 bool
 sql_parse_from(SqlParser *parser, SqlSelect *select)
 {
 	SourceList	list = {0};
+	bool		several = false;
 
 	do
 	{
@@ -284,6 +307,9 @@ sql_parse_from(SqlParser *parser, SqlSelect *select)
 
 		if (!parse_from_item(parser, &list, &joined))
 			return false;
+		if (several && !joined && could_be_expression(parser, &list.items[list.count - 1]))
+			parser->comma_list_end = sql_last_end(parser);
+		several = true;
 	} while (sql_accept(parser, TOKEN_COMMA));
 	select->sources = list.items;
 	select->source_count = list.count;

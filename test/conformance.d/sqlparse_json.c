@@ -165,6 +165,11 @@ put_statement(SyncBuffer *out, const SqlStatement *statement)
 		put(out, "}");
 		return;
 	}
+	if (statement->select->item_count == 0)
+	{
+		put(out, "{\"columns\":null,\"type\":\"select\"}");
+		return;
+	}
 	put(out, "{\"columns\":[");
 	for (int i = 0; i < statement->select->item_count; i++)
 	{
