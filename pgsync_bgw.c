@@ -180,7 +180,6 @@ worker_wait_for_queue(Worker *worker)
 		(void) storage_link_wait(worker->storage, 1000);
 		worker_collect(worker);
 		slot_confirm(worker, false);
-		worker_check_interrupts(worker);
 	}
 }
 
@@ -192,7 +191,6 @@ worker_wait_until_stored(Worker *worker)
 	{
 		(void) storage_link_wait(worker->storage, 1000);
 		worker_collect(worker);
-		worker_check_interrupts(worker);
 	}
 	worker_collect(worker);
 }
@@ -294,6 +292,7 @@ stop_cleanly(Worker *worker)
 {
 	TimestampTz begin = GetCurrentTimestamp();
 
+	HOLD_INTERRUPTS();			/* the stop comes with a SIGTERM */
 	if (worker->batch != NULL && !worker->in_chunk && worker->decoding != NULL)
 		worker_submit(worker);
 	while (worker->stream != NULL && MyReplicationSlot != NULL &&
@@ -315,14 +314,14 @@ stop_cleanly(Worker *worker)
 void
 worker_check_interrupts(Worker *worker)
 {
+	if (worker->entry->exit_wanted && InterruptHoldoffCount == 0)
+		stop_cleanly(worker);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
-	if (worker->entry->exit_wanted)
-		stop_cleanly(worker);
 }
 
 /* ---------------------------------------------------------------- steps */

@@ -190,7 +190,10 @@ storage_link_wait(StorageLink *link, long timeout_ms)
 				news = true;
 		}
 	}
-	CHECK_FOR_INTERRUPTS();
+	if (MyWorker != NULL)
+		worker_check_interrupts(MyWorker);
+	else
+		CHECK_FOR_INTERRUPTS();
 	return news;
 }
 
@@ -219,11 +222,7 @@ storage_link_try(StorageLink *link, MongoJobFunction function, void *arg, Size s
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	}
 	while (!mongo_job_finished(job))
-	{
 		(void) storage_link_wait(link, 1000);
-		if (MyWorker != NULL)
-			worker_check_interrupts(MyWorker);
-	}
 	mongo_job_collect(job, error);
 	if (size > 0)
 		memcpy(arg, copy, size);

@@ -207,7 +207,6 @@ worker_choose_stream(Worker *worker)
 		stream_list_free(list);
 		worker_set_phase(worker, PHASE_NO_RULES);
 		(void) storage_link_wait(worker->storage, WATCH_INTERVAL_MS);
-		worker_check_interrupts(worker);
 	}
 }
 
