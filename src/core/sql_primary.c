@@ -377,13 +377,13 @@ sql_parse_call(SqlParser *parser, bool in_from)
 	}
 	if (!sql_expect(parser, TOKEN_RIGHT_PAREN, "\")\""))
 		return NULL;
-	sql_leave(parser);
 
 	expr->call.args = args.items;
 	expr->call.arg_count = args.count;
 	if (!in_from && (!parse_call_suffixes(parser, expr) ||
 					 !check_second_reading(parser, expr, start, bare_select, watched)))
 		return NULL;
+	sql_leave(parser);
 	return sql_finish(parser, expr, sql_last_end(parser), args.height);
 }
 
