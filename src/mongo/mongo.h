@@ -67,6 +67,7 @@ typedef struct MongoTarget
 	int			server_selection_timeout_ms;
 	size_t		queue_bytes;	/* bound of what waits for the writer */
 	int			wake_fd;
+	bool		allow_insecure_tls; /* accept tlsInsecure and its like in the URI */
 } MongoTarget;
 
 typedef struct MongoThread MongoThread;

@@ -41,9 +41,19 @@ typedef struct SourceTable
 	bool		keep_row_copy;	/* changes may leave unchanged out-of-line values out */
 } SourceTable;
 
+/*
+ * Takes arena over, which holds binding.  NULL: out of memory, arena is freed.
+ * The id is the caller's to set before first use.  One reference, the caller's.
+ */
+extern SourceTable *source_table_create(SyncArena *arena, const char *schema, const char *name,
+										uint32_t relation_id, const TableBinding *binding,
+										bool keep_row_copy);
 extern SourceTable *source_table_retain(SourceTable *table);
 extern void source_table_release(SourceTable *table);
 extern SourceTableId source_table_id_new(void);	/* a fresh ObjectId; any thread */
+
+/* A deep copy in arena, which has a guard set. */
+extern SourceTableDoc *source_table_doc_copy(const SourceTableDoc *doc, SyncArena *arena);
 
 typedef enum WriteItemKind
 {

@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * errors.c
+ *	  From what libmongoc and the server report to a StorageError.
+ *
+ * Texts of libmongoc about connections are passed on: they name hosts and
+ * system errors.  Texts of the server never are: they can quote commands,
+ * documents and user names; its numeric code and our own words stand for them.
+ *
+ * Invariant: no message holds a user, a password, a bucket name or a row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "mongo/mongo_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* message cut at a character boundary */
+static void
+cut_message(char *message, size_t size, int wanted)
+{
+	size_t		len;
+
+	if (wanted < 0)
+		message[0] = '\0';
+	if (wanted < 0 || (size_t) wanted < size)
+		return;
+	len = size - 1;
+	while (len > 0 && ((unsigned char) message[len - 1] & 0xC0) == 0x80)
+		len--;
+	if (len > 0 && (unsigned char) message[len - 1] >= 0xC0)
+		len--;
+	message[len] = '\0';
+}
+
+void
+storage_error_set(StorageError *error, StorageErrorKind kind, const char *format,...)
+{
+	va_list		args;
+	int			wanted;
+
+	error->kind = kind;
+	error->server_code = 0;
+	va_start(args, format);
+	wanted = vsnprintf(error->message, sizeof(error->message), format, args);
+	va_end(args);
+	cut_message(error->message, sizeof(error->message), wanted);
+}
+
+typedef struct ServerCode
+{
+	int32_t		code;
+	StorageErrorKind kind;
+	const char *text;
+} ServerCode;
+
+/* server error codes that say what can be done; all others are STORAGE_SERVER */
+static const ServerCode server_codes[] = {
+	{6, STORAGE_UNREACHABLE, "a member of the replica set is not reachable"},
+	{7, STORAGE_UNREACHABLE, "a member of the replica set is not found"},
+	{8, STORAGE_SERVER, "unknown error"},
+	{11, STORAGE_AUTH, "the user is not known"},
+	{13, STORAGE_AUTH, "the user may not do this"},
+	{18, STORAGE_AUTH, "authentication failed"},
+	{20, STORAGE_UNSUITABLE, "the server is not a member of a replica set"},
+	{26, STORAGE_SERVER, "the collection does not exist"},
+	{48, STORAGE_SERVER, "the collection exists already"},
+	{50, STORAGE_SERVER, "the operation exceeded its time limit"},
+	{64, STORAGE_UNREACHABLE, "a majority of the replica set did not confirm the write"},
+	{79, STORAGE_UNSUITABLE, "the write concern is not known"},
+	{85, STORAGE_SERVER, "an index with other options exists"},
+	{86, STORAGE_SERVER, "an index with other keys exists"},
+	{89, STORAGE_UNREACHABLE, "network timeout between members of the replica set"},
+	{91, STORAGE_UNREACHABLE, "the server is shutting down"},
+	{100, STORAGE_UNREACHABLE, "the write concern cannot be satisfied"},
+	{112, STORAGE_SERVER, "write conflict with another client"},
+	{121, STORAGE_INVALID, "a document was refused by a validation rule of the collection"},
+	{133, STORAGE_UNREACHABLE, "no primary was found"},
+	{134, STORAGE_UNREACHABLE, "the server cannot read yet"},
+	{189, STORAGE_UNREACHABLE, "the primary stepped down"},
+	{225, STORAGE_SERVER, "the transaction was too old"},
+	{251, STORAGE_SERVER, "the transaction is not known to the server"},
+	{262, STORAGE_SERVER, "the operation exceeded its time limit"},
+	{263, STORAGE_UNSUITABLE, "the server does not allow this in a transaction"},
+	{317, STORAGE_UNREACHABLE, "the server closed the connection"},
+	{358, STORAGE_UNREACHABLE, "the server is initialising"},
+	{391, STORAGE_AUTH, "the authentication must be renewed"},
+	{8000, STORAGE_AUTH, "authentication failed"},
+	{9001, STORAGE_UNREACHABLE, "connection error inside the replica set"},
+	{10107, STORAGE_UNREACHABLE, "the server is not the primary any more"},
+	{11000, STORAGE_INVALID, "a document with this key exists already"},
+	{11600, STORAGE_UNREACHABLE, "the server was interrupted by its shutdown"},
+	{11602, STORAGE_UNREACHABLE, "the operation was interrupted by a change of the primary"},
+	{13435, STORAGE_UNREACHABLE, "the server is not the primary any more"},
+	{13436, STORAGE_UNREACHABLE, "the server is not the primary or a readable secondary"},
+	{14031, STORAGE_SERVER, "the server's disk is full"},
+};
+
+static const ServerCode *
+find_server_code(int32_t code)
+{
+	for (size_t i = 0; i < sizeof(server_codes) / sizeof(server_codes[0]); i++)
+		if (server_codes[i].code == code)
+			return &server_codes[i];
+	return NULL;
+}
+
+static bool
+is_server_domain(uint32_t domain)
+{
+	return domain == MONGOC_ERROR_SERVER || domain == MONGOC_ERROR_QUERY ||
+		domain == MONGOC_ERROR_COLLECTION || domain == MONGOC_ERROR_WRITE_CONCERN ||
+		domain == MONGOC_ERROR_WRITE_CONCERN_ERROR;
+}
+
+static bool
+is_connection_domain(uint32_t domain)
+{
+	return domain == MONGOC_ERROR_STREAM || domain == MONGOC_ERROR_SERVER_SELECTION ||
+		domain == MONGOC_ERROR_PROTOCOL;
+}
+
+void
+storage_error_from_driver(MongoContext *context, StorageError *error, const char *doing,
+						  const bson_error_t *driver_error, const bson_t *reply)
+{
+	const char *database = context->thread->database;
+	const ServerCode *known;
+
+	context->transient = reply != NULL &&
+		mongoc_error_has_label(reply, "TransientTransactionError");
+	context->commit_unknown = reply != NULL &&
+		mongoc_error_has_label(reply, "UnknownTransactionCommitResult");
+
+	if (context_cancelled(context))
+	{
+		storage_error_set(error, STORAGE_CANCELLED, "cancelled while %s", doing);
+		return;
+	}
+	if (driver_error->domain == MONGOC_ERROR_CLIENT &&
+		driver_error->code == MONGOC_ERROR_CLIENT_AUTHENTICATE)
+		storage_error_set(error, STORAGE_AUTH, "authentication failed while %s in database \"%s\"",
+						  doing, database);
+	else if (is_connection_domain(driver_error->domain))
+		storage_error_set(error, context->tls_failed ? STORAGE_TLS : STORAGE_UNREACHABLE,
+						  "connection failed while %s in database \"%s\": %s",
+						  doing, database, driver_error->message);
+	else if (is_server_domain(driver_error->domain))
+	{
+		known = find_server_code((int32_t) driver_error->code);
+		storage_error_set(error, known ? known->kind : STORAGE_SERVER,
+						  "%s while %s in database \"%s\" (server error %u)",
+						  known ? known->text : "the server reported an error", doing, database,
+						  driver_error->code);
+		error->server_code = (int32_t) driver_error->code;
+	}
+	else
+		storage_error_set(error, STORAGE_SERVER,
+						  "the MongoDB driver reported an error while %s in database \"%s\" (%u/%u)",
+						  doing, database, driver_error->domain, driver_error->code);
+}

@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream_doc.h
+ *	  Documents about streams and source tables, to and from our structures.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_STREAM_DOC_H
+#define PGSYNC_STREAM_DOC_H
+
+#include "mongo/mongo_private.h"
+
+/* ---- bindings: our collection pgsync_streams, _id = stream id */
+
+typedef struct StreamBinding
+{
+	bool		exists;
+	SourceIdentity identity;
+	char		lock_id[LOCK_ID_LEN + 1];	/* empty: none yet */
+} StreamBinding;
+
+extern bool binding_read(MongoContext *context, int32_t stream_id, StreamBinding *binding,
+						 StorageError *error);
+extern void binding_decode(const bson_t *document, StreamBinding *binding);
+/* is it the same cluster and database? */
+extern bool binding_matches(const StreamBinding *binding, const SourceIdentity *self);
+/* the fields that name a source */
+extern void append_identity(bson_t *document, const SourceIdentity *self);
+
+/* ---- sync_rules */
+
+extern bool stream_document_read(MongoContext *context, int32_t stream_id, bson_t *document,
+								 bool *exists, StorageError *error);
+extern StreamState stream_document_state(const bson_t *document);
+extern void stream_document_slot(const bson_t *document, int32_t stream_id,
+								 char slot_name[STREAM_SLOT_NAME_LEN]);
+/* lock.id, empty if none; expires_ms: 0 if none */
+extern void stream_document_lock(const bson_t *document, char lock_id[LOCK_ID_LEN + 1],
+								 int64_t *expires_ms);
+/* PROCESSING and nothing written for it yet, as far as the document tells */
+extern bool stream_document_untouched(const bson_t *document);
+
+/* fills everything but tables and binding; false: out of memory or not by the contract */
+extern bool stream_document_decode(const bson_t *document, StreamDoc *stream,
+								   StorageError *error);
+/* reads tables and copy progress */
+extern bool stream_tables_read(MongoContext *context, StreamDoc *stream, StorageError *error);
+extern bool stream_has_data(MongoContext *context, StreamDoc *stream, StorageError *error);
+
+/* ---- source_tables and our pgsync_tables (contract 1.1 and 6) */
+
+extern void source_table_document(const SourceTableDoc *table, int32_t stream_id, bson_t *document);
+extern void table_progress_document(const SourceTableDoc *table, int32_t stream_id,
+									bson_t *document);
+
+#endif							/* PGSYNC_STREAM_DOC_H */
