@@ -256,7 +256,11 @@ typedef struct StorageRecordError
 } StorageRecordError;
 extern void storage_record_error(MongoContext *context, void *arg, StorageError *error);
 
-/* Binds a stream to self although it was bound elsewhere (pgsync_adopt). */
+/*
+ * Binds streams to self although they were bound elsewhere (pgsync_adopt):
+ * stream_id, or 0 for all that are not TERMINATED and have a binding.  Does not
+ * open them: stream stays NULL.  STORAGE_LOCK_LOST while one is still held there.
+ */
 extern void storage_adopt_stream(MongoContext *context, void *arg_open_stream, StorageError *error);
 
 /* Gives the lock back; errors do not matter. */

@@ -301,7 +301,6 @@ lock_stream(MongoContext *context, int32_t stream_id, const StreamState *states,
 typedef struct OpenRequest
 {
 	StorageOpenStream *open;
-	bool		adopt;			/* another cluster's binding becomes ours */
 	StreamBinding binding;		/* as it was */
 	char		lock_id[LOCK_ID_LEN + 1];
 	bson_t	   *document;		/* as locked */
@@ -330,8 +329,6 @@ check_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 
 	if (request->binding.exists)
 	{
-		if (request->adopt)
-			return true;
 		/* a copy of the cluster has its identifiers, but not its place */
 		if (!binding_matches(&request->binding, self) ||
 			(bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0))
@@ -359,7 +356,7 @@ check_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 	return error->kind == STORAGE_OK;
 }
 
-/* The binding keeps its identity unless it is new or adopted. */
+/* A binding that exists keeps its identity: the caller compares it with the slot's. */
 static bool
 write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 {
@@ -371,7 +368,7 @@ write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 
 	BSON_APPEND_INT32(&filter, "_id", request->open->stream_id);
 	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
-	if (!request->binding.exists || request->adopt)
+	if (!request->binding.exists)
 		append_identity(&set, &request->open->self);
 	BSON_APPEND_UTF8(&set, "lock_id", request->lock_id);
 	bson_append_document_end(&update, &set);
@@ -441,10 +438,11 @@ hold_stream(MongoContext *context, int32_t stream_id, const char *lock_id)
 	strcpy(context->lock_id, lock_id);
 }
 
-static void
-open_stream(MongoContext *context, StorageOpenStream *open, bool adopt, StorageError *error)
+void
+storage_open_stream(MongoContext *context, void *arg, StorageError *error)
 {
-	OpenRequest request = {.open = open, .adopt = adopt};
+	StorageOpenStream *open = arg;
+	OpenRequest request = {.open = open};
 	bson_t		document = BSON_INITIALIZER;
 	char		rows[COLLECTION_NAME_SIZE];
 	StreamDoc  *stream;
@@ -458,8 +456,7 @@ open_stream(MongoContext *context, StorageOpenStream *open, bool adopt, StorageE
 	else if (transaction_run(context, open_body, &request, NULL, error))
 	{
 		hold_stream(context, open->stream_id, request.lock_id);
-		stream->bound_to = request.binding.exists && !adopt ?
-			request.binding.identity : open->self;
+		stream->bound_to = request.binding.exists ? request.binding.identity : open->self;
 		stream_collection_name(rows, COLLECTION_ROW_STATE, open->stream_id);
 		if (ensure_collection(context, rows, error) &&
 			stream_document_decode(&document, stream, error) &&
@@ -472,18 +469,6 @@ open_stream(MongoContext *context, StorageOpenStream *open, bool adopt, StorageE
 	}
 	stream_doc_free(stream);
 	bson_destroy(&document);
-}
-
-void
-storage_open_stream(MongoContext *context, void *arg, StorageError *error)
-{
-	open_stream(context, arg, false, error);
-}
-
-void
-storage_adopt_stream(MongoContext *context, void *arg, StorageError *error)
-{
-	open_stream(context, arg, true, error);
 }
 
 /* ---------------------------------------------------------------- holding */
