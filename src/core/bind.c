@@ -210,6 +210,45 @@ bind_star(Binder *binder, BoundSource *source)
 	}
 }
 
+/*
+ * sync-rules.md, 7.3: every assignment keeps a field of its own, since which
+ * of those with one name counts depends on the row (blobs do not).
+ */
+static void
+bind_assignment(Binder *binder, BoundSource *source, SyncString name, const Expr *expr,
+				int position)
+{
+	BoundField *field;
+
+	for (int i = 0; i < source->field_count; i++)
+		source->fields[i].repeated |= sync_string_equal(source->fields[i].name, name);
+	field = add_field(binder, source, name);
+	field->expr = expr;
+	field->position = position;
+	for (int i = 0; i < source->field_count - 1; i++)
+		field->repeated |= sync_string_equal(source->fields[i].name, name);
+	source->has_repeated |= field->repeated;
+}
+
+static void
+bind_compiled_item(Binder *binder, BoundSource *source, const PlanItem *item)
+{
+	const SyncRowType *type = binder->scope.row_type;
+	const Expr *expr;
+
+	if (item->expr == NULL)
+	{
+		for (int i = 0; i < type->column_count; i++)
+			bind_assignment(binder, source, type->columns[i].name, NULL, i);
+		return;
+	}
+	expr = expr_bind(item->expr, &binder->scope, binder->arena);
+	if (expr->kind == EXPR_POSITION)
+		bind_assignment(binder, source, item->name, NULL, expr->position);
+	else
+		bind_assignment(binder, source, item->name, expr, -1);
+}
+
 /* names that are array indexes come first, ascending; the rest keeps its order */
 static int
 compare_fields(const void *a, const void *b)
@@ -257,7 +296,9 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 	source->checks = arena_array(binder->arena, const Expr *, (size_t) plan->item_count);
 	for (int i = 0; i < plan->item_count; i++)
 	{
-		if (plan->items[i].expr != NULL)
+		if (plan->rules == SOURCE_COMPILED)
+			bind_compiled_item(binder, source, &plan->items[i]);
+		else if (plan->items[i].expr != NULL)
 			bind_item(binder, source, &plan->items[i]);
 		else
 			bind_star(binder, source);
@@ -268,7 +309,8 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 	source->json_key_bytes = 2;
 	for (int i = 0; i < source->field_count; i++)
 	{
-		if (sync_string_equal(source->fields[i].name, sync_string_literal("id")))
+		if (source->id_field < 0 &&
+			sync_string_equal(source->fields[i].name, sync_string_literal("id")))
 			source->id_field = i;
 		source->json_key_bytes += source->fields[i].json_key.len + 1;
 	}
@@ -279,8 +321,13 @@ bind_source(Binder *binder, const PlanSource *plan, BoundSource *source)
 {
 	SyncString	table = plan->output_table.len > 0 ? plan->output_table : binder->scope.table;
 
+	source->rules = plan->rules;
 	binder->scope.has_suffix_column = plan->suffix_column && pattern_is_wildcard(plan->table.table);
 	source->output_table = text_well_formed(copy_string(table, binder->arena), binder->arena);
+	source->expansion_count = plan->expansion_count;
+	source->expansions = arena_array(binder->arena, const Expr *, (size_t) plan->expansion_count);
+	for (int i = 0; i < plan->expansion_count; i++)
+		source->expansions[i] = expr_bind(plan->expansions[i], &binder->scope, binder->arena);
 	bind_where(binder, plan, source);
 	bind_items(binder, plan, source);
 }

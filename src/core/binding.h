@@ -23,10 +23,15 @@ typedef struct BoundField
 	const Expr *expr;
 	int			position;
 	int			fallback;
+	bool		repeated;		/* compiled sources: other fields have the same name */
 } BoundField;
 
 typedef struct BoundSource
 {
+	SourceRules rules;
+	int			expansion_count;
+	const Expr **expansions;
+
 	/*
 	 * Most queries are a conjunction of conditions and equalities with one
 	 * value for each key.  These are run straight from the two arrays; all
@@ -40,7 +45,8 @@ typedef struct BoundSource
 
 	int			field_count;
 	BoundField *fields;			/* in output order */
-	int			id_field;		/* -1: none is called id */
+	int			id_field;		/* -1: none is called id; the first if several are */
+	bool		has_repeated;
 	size_t		json_key_bytes; /* of all fields, with commas and braces */
 	int			check_count;
 	const Expr **checks;		/* overwritten items: evaluated as they may fail */

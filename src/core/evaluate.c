@@ -13,308 +13,34 @@
  */
 #include <string.h>
 
-#include "binding.h"
-#include "bson_bytes.h"
+#include "evaluate.h"
 #include "json.h"
 #include "number.h"
 #include "text.h"
 
-/* combinations of one query on one row: bounds what AND over ORs can multiply to */
-#define MAX_SETS	100000
-
-/* key values of one row: set_count times key_count values */
-typedef struct KeySets
+/* one output row of a bucket source: there are several only with expansions */
+typedef struct SourceRow
 {
-	int			set_count;
-	SyncValue  *values;			/* undefined: the set has no such key */
-} KeySets;
-
-/* one set; NULL without keys */
-static const SyncValue *
-key_set(const KeySets *keys, int set, int key_count)
-{
-	return key_count == 0 ? NULL : keys->values + (size_t) set * (size_t) key_count;
-}
-
-/* what a bucket source made of the row */
-typedef struct SourceResult
-{
-	bool		done;
-	KeySets		keys;			/* empty also when the source failed */
+	KeySets		keys;
 	SyncString	json;
 	SyncString	row_id;
 	uint32_t	json_utf16_len;
 	uint32_t	checksum;
+} SourceRow;
+
+/* what a bucket source made of the row; nothing if it failed */
+typedef struct SourceResult
+{
+	bool		done;
+	int			row_count;
+	int			row_capacity;
+	SourceRow  *rows;
+	SourceRow	first;			/* room for the usual one */
 } SourceResult;
-
-typedef struct Evaluation
-{
-	const TableBinding *binding;
-	ExprContext context;
-	SyncError	error;
-	EvaluatedRow *result;
-	int			bucket_capacity;
-	int			parameter_capacity;
-} Evaluation;
-
-/* ---------------------------------------------------------------- match */
-
-/* a set in the making: pairs in the order in which they were put in */
-typedef struct MatchSet
-{
-	int			count;
-	int		   *keys;
-	SyncValue  *values;
-} MatchSet;
-
-typedef struct MatchList
-{
-	int			count;
-	int			capacity;
-	MatchSet   *sets;
-} MatchList;
-
-static bool
-list_append(Evaluation *evaluation, MatchList *list, MatchSet set)
-{
-	if (list->count == list->capacity)
-	{
-		int			capacity = list->capacity == 0 ? 4 : list->capacity * 2;
-
-		if (list->count >= MAX_SETS)
-		{
-			sync_error_set(&evaluation->error, SYNC_ERROR_LIMIT,
-						   "the row is in more than %d combinations of one query", MAX_SETS);
-			return false;
-		}
-		list->sets = arena_grow(evaluation->context.arena, list->sets,
-								sizeof(MatchSet) * (size_t) list->capacity,
-								sizeof(MatchSet) * (size_t) capacity);
-		list->capacity = capacity;
-	}
-	list->sets[list->count++] = set;
-	return true;
-}
-
-static MatchSet
-set_single(Evaluation *evaluation, int key, SyncValue value)
-{
-	MatchSet	set = {.count = 1};
-
-	set.keys = arena_new(evaluation->context.arena, int);
-	set.values = arena_new(evaluation->context.arena, SyncValue);
-	*set.keys = key;
-	*set.values = value;
-	return set;
-}
-
-/*
- * The left set, and the right one's values in order up to the first that
- * contradicts the left one: the service meant to drop such a set but does not
- * (sync-rules.md, 3.3).
- */
-static MatchSet
-set_combine(Evaluation *evaluation, const MatchSet *left, const MatchSet *right)
-{
-	SyncArena  *arena = evaluation->context.arena;
-	MatchSet	set = *left;
-
-	if (right->count == 0)
-		return set;
-	set.keys = arena_array(arena, int, (size_t) (left->count + right->count));
-	set.values = arena_array(arena, SyncValue, (size_t) (left->count + right->count));
-	if (left->count > 0)
-	{
-		memcpy(set.keys, left->keys, sizeof(int) * (size_t) left->count);
-		memcpy(set.values, left->values, sizeof(SyncValue) * (size_t) left->count);
-	}
-	for (int i = 0; i < right->count; i++)
-	{
-		int			at = 0;
-
-		while (at < set.count && set.keys[at] != right->keys[i])
-			at++;
-		if (at < set.count && !value_loosely_equal(set.values[at], right->values[i]))
-			break;
-		set.keys[at] = right->keys[i];
-		set.values[at] = right->values[i];
-		if (at == set.count)
-			set.count++;
-	}
-	return set;
-}
-
-static bool match_evaluate(Evaluation *evaluation, const PlanMatch *match, MatchList *list);
-
-static bool
-match_and(Evaluation *evaluation, const PlanMatch *match, MatchList *list)
-{
-	MatchList	sets = {0};
-
-	/* all are evaluated: a failing one fails the row even where another is false */
-	for (int i = 0; i < match->child_count; i++)
-	{
-		MatchList	right = {0};
-		MatchList	both = {0};
-
-		if (!match_evaluate(evaluation, match->children[i], &right))
-			return false;
-		if (i == 0)
-		{
-			sets = right;
-			continue;
-		}
-		for (int l = 0; l < sets.count; l++)
-		{
-			for (int r = 0; r < right.count; r++)
-			{
-				if (!list_append(evaluation, &both,
-								 set_combine(evaluation, &sets.sets[l], &right.sets[r])))
-					return false;
-			}
-		}
-		sets = both;
-	}
-	*list = sets;
-	return true;
-}
-
-static bool
-match_or(Evaluation *evaluation, const PlanMatch *match, MatchList *list)
-{
-	for (int i = 0; i < match->child_count; i++)
-	{
-		MatchList	sets = {0};
-
-		if (!match_evaluate(evaluation, match->children[i], &sets))
-			return false;
-		for (int s = 0; s < sets.count; s++)
-		{
-			if (!list_append(evaluation, list, sets.sets[s]))
-				return false;
-		}
-	}
-	return true;
-}
-
-/* param IN row: one set for each element, as it is (sync-rules.md, 3.3) */
-static bool
-match_elements(Evaluation *evaluation, const PlanMatch *match, SyncValue value, MatchList *list)
-{
-	SyncArena  *arena = evaluation->context.arena;
-	const JsonNode *array = NULL;
-
-	if (value_is_null(value))
-		return true;
-	if (value.type == SYNC_TEXT)
-	{
-		array = json_parse((SyncString) {value.data, value.len}, JSON_NUMBERS_PLAIN, arena,
-						   &evaluation->error);
-		if (array == NULL)
-			return false;
-	}
-	if (array == NULL || array->kind != JSON_ARRAY)
-	{
-		sync_error_set(&evaluation->error, SYNC_ERROR_VALUE,
-					   "IN needs a JSON array on its right side");
-		return false;
-	}
-	for (const JsonNode *element = array->first; element != NULL; element = element->next)
-	{
-		if (!list_append(evaluation, list,
-						 set_single(evaluation, match->key, json_node_raw_value(element, arena))))
-			return false;
-	}
-	return true;
-}
-
-/* whether a row's value can stand for a key */
-static bool
-key_value_counts(MatchKind kind, SyncValue value)
-{
-	if (value.type == SYNC_BLOB)
-		return false;
-	return kind == MATCH_VALUE || !value_is_null(value);
-}
-
-/* appends the match's sets to list, which is empty */
-static bool
-match_evaluate(Evaluation *evaluation, const PlanMatch *match, MatchList *list)
-{
-	SyncValue	value;
-
-	if (match->kind == MATCH_AND)
-		return match_and(evaluation, match, list);
-	if (match->kind == MATCH_OR)
-		return match_or(evaluation, match, list);
-	if (!expr_evaluate(match->expr, &evaluation->context, &value))
-		return false;
-	switch (match->kind)
-	{
-		case MATCH_CONDITION:
-			if (!value_is_true(value))
-				return true;
-			return list_append(evaluation, list, (MatchSet) {0});
-		case MATCH_ELEMENTS:
-			return match_elements(evaluation, match, value, list);
-		default:
-			if (!key_value_counts(match->kind, value))
-				return true;
-			return list_append(evaluation, list, set_single(evaluation, match->key, value));
-	}
-}
-
-static bool
-keys_of_match(Evaluation *evaluation, const BoundSource *source, KeySets *keys)
-{
-	MatchList	list = {0};
-
-	if (!match_evaluate(evaluation, source->match, &list))
-		return false;
-	keys->set_count = list.count;
-	keys->values = arena_array(evaluation->context.arena, SyncValue,
-							   (size_t) list.count * (size_t) source->key_count);
-	for (int s = 0; s < list.count; s++)
-	{
-		SyncValue  *values = keys->values + (size_t) s * (size_t) source->key_count;
-
-		for (int i = 0; i < list.sets[s].count; i++)
-			values[list.sets[s].keys[i]] = list.sets[s].values[i];
-	}
-	return true;
-}
-
-/* the sets of a source's WHERE for this row; all terms are evaluated */
-static bool
-keys_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys)
-{
-	bool		matches = true;
-	SyncValue	value;
-
-	if (source->match != NULL)
-		return keys_of_match(evaluation, source, keys);
-	for (int i = 0; i < source->condition_count; i++)
-	{
-		if (!expr_evaluate(source->conditions[i], &evaluation->context, &value))
-			return false;
-		matches = value_is_true(value) && matches;
-	}
-	if (source->key_count > 0)
-		keys->values = arena_array(evaluation->context.arena, SyncValue,
-								   (size_t) source->key_count);
-	for (int i = 0; i < source->key_count; i++)
-	{
-		if (!expr_evaluate(source->keys[i]->expr, &evaluation->context, &keys->values[i]))
-			return false;
-		matches = key_value_counts(source->keys[i]->kind, keys->values[i]) && matches;
-	}
-	keys->set_count = matches ? 1 : 0;
-	return true;
-}
 
 /* ---------------------------------------------------------------- fields */
 
-static bool
+bool
 field_value(Evaluation *evaluation, const BoundField *field, SyncValue *value)
 {
 	const SyncValue *row = evaluation->context.row;
@@ -329,7 +55,7 @@ field_value(Evaluation *evaluation, const BoundField *field, SyncValue *value)
 	return true;
 }
 
-static bool
+bool
 checks_evaluate(Evaluation *evaluation, const BoundSource *source)
 {
 	SyncValue	ignored;
@@ -373,9 +99,92 @@ row_id_text(Evaluation *evaluation, SyncValue id)
 	return (SyncString) {arena_strndup(arena, text.data, text.len), text.len};
 }
 
+/* appends a field unless it is left out; returns whether it was appended */
+static bool
+append_field(SyncBuffer *json, char separator, const BoundField *field, SyncValue value)
+{
+	if (value.type == SYNC_UNDEFINED || value.type == SYNC_BLOB)
+		return false;
+	buffer_append_char(json, separator);
+	buffer_append(json, field->json_key.data, field->json_key.len);
+	json_append_value(json, value);
+	return true;
+}
+
+/*
+ * The value of the i-th field where several have one name: the last that is no
+ * blob counts, in the place of the first that is none (sync-rules.md, 7.3).
+ */
+static SyncValue
+repeated_value(const BoundSource *source, const SyncValue *values, int i)
+{
+	SyncValue	value = values[i];
+
+	if (value.type == SYNC_BLOB)
+		return (SyncValue) {.type = SYNC_UNDEFINED};
+	for (int j = 0; j < source->field_count; j++)
+	{
+		if (j == i || values[j].type == SYNC_BLOB || !source->fields[j].repeated ||
+			!sync_string_equal(source->fields[j].name, source->fields[i].name))
+			continue;
+		if (j < i)
+			return (SyncValue) {.type = SYNC_UNDEFINED};
+		value = values[j];
+	}
+	return value;
+}
+
+/* the fields of a source in which names are repeated */
+static bool
+append_repeated(Evaluation *evaluation, const BoundSource *source, SyncBuffer *json, SyncValue *id,
+				char *separator)
+{
+	SyncValue  *values = arena_array(evaluation->context.arena, SyncValue,
+									 (size_t) source->field_count);
+
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (!field_value(evaluation, &source->fields[i], &values[i]))
+			return false;
+	}
+	for (int i = 0; i < source->field_count; i++)
+	{
+		const BoundField *field = &source->fields[i];
+		SyncValue	value = field->repeated ? repeated_value(source, values, i) : values[i];
+
+		if (!append_field(json, *separator, field, value))
+			continue;
+		*separator = ',';
+		if (source->id_field >= 0 &&
+			sync_string_equal(field->name, source->fields[source->id_field].name))
+			*id = value;
+	}
+	return true;
+}
+
+static bool
+append_fields(Evaluation *evaluation, const BoundSource *source, SyncBuffer *json, SyncValue *id,
+			  char *separator)
+{
+	for (int i = 0; i < source->field_count; i++)
+	{
+		const BoundField *field = &source->fields[i];
+		SyncValue	value;
+
+		if (!field_value(evaluation, field, &value))
+			return false;
+		if (!append_field(json, *separator, field, value))
+			continue;
+		*separator = ',';
+		if (i == source->id_field)
+			*id = value;
+	}
+	return true;
+}
+
 /* the row's JSON (8.2) and its id */
 static bool
-json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult *result)
+json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 {
 	SyncBuffer	json;
 	SyncValue	id = value_null();
@@ -384,35 +193,21 @@ json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult *r
 	if (!checks_evaluate(evaluation, source))
 		return false;
 	buffer_init(&json, evaluation->context.arena, json_estimate(evaluation, source));
-	for (int i = 0; i < source->field_count; i++)
-	{
-		const BoundField *field = &source->fields[i];
-		SyncValue	value;
-
-		if (!field_value(evaluation, field, &value))
-			return false;
-		if (value.type == SYNC_UNDEFINED || value.type == SYNC_BLOB)
-			continue;
-		buffer_append_char(&json, separator);
-		separator = ',';
-		buffer_append(&json, field->json_key.data, field->json_key.len);
-		json_append_value(&json, value);
-		if (i == source->id_field)
-			id = value;
-	}
+	if (!(source->has_repeated ? append_repeated : append_fields)
+		(evaluation, source, &json, &id, &separator))
+		return false;
 	if (separator == '{')
 		buffer_append_char(&json, '{');
 	buffer_append_char(&json, '}');
-	result->json = buffer_string(&json);
-	result->json_utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
-	result->row_id = row_id_text(evaluation, id);
+	row->json = buffer_string(&json);
+	row->json_utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
+	row->row_id = row_id_text(evaluation, id);
 	return true;
 }
 
 /* ---------------------------------------------------------------- output */
 
-/* counts a query that failed; the first error is kept */
-static void
+void
 record_error(Evaluation *evaluation)
 {
 	EvaluatedRow *result = evaluation->result;
@@ -426,18 +221,78 @@ record_error(Evaluation *evaluation)
 	}
 }
 
+static SourceRow *
+result_add_row(Evaluation *evaluation, SourceResult *result)
+{
+	if (result->row_count == result->row_capacity)
+	{
+		int			capacity = result->row_capacity * 2 + 8;
+
+		result->rows = arena_grow(evaluation->context.arena,
+								  result->rows == &result->first ? NULL : result->rows,
+								  result->rows == &result->first ? 0 :
+								  sizeof(SourceRow) * (size_t) result->row_capacity,
+								  sizeof(SourceRow) * (size_t) capacity);
+		if (result->row_capacity == 1)
+			result->rows[0] = result->first;
+		result->row_capacity = capacity;
+	}
+	memset(&result->rows[result->row_count], 0, sizeof(SourceRow));
+	return &result->rows[result->row_count++];
+}
+
+/* keys first: most rows that are in no bucket need no JSON */
+static bool
+legacy_combination(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
+{
+	return keys_evaluate(evaluation, source, &row->keys) &&
+		(row->keys.set_count == 0 || json_evaluate(evaluation, source, row));
+}
+
+/* filters, then all the rest: it fails the row even where a key is missing */
+static bool
+compiled_combination(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
+{
+	bool		holds;
+
+	if (!conditions_evaluate(evaluation, source, &holds))
+		return false;
+	if (!holds)
+		return true;
+	if (!json_evaluate(evaluation, source, row) ||
+		!values_evaluate(evaluation, source, &row->keys, &holds))
+		return false;
+	row->keys.set_count = holds ? 1 : 0;
+	return true;
+}
+
+static bool
+source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
+{
+	SourceResult *result = arg;
+	SourceRow  *row = result_add_row(evaluation, result);
+	bool		ok;
+
+	ok = source->rules == SOURCE_LEGACY ? legacy_combination(evaluation, source, row) :
+		compiled_combination(evaluation, source, row);
+	if (!ok)
+		return false;
+	if (row->keys.set_count == 0)
+		result->row_count--;
+	else
+		row->checksum = checksum_put(source->output_table, row->row_id, row->json);
+	return true;
+}
+
 static void
 source_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult *result)
 {
 	result->done = true;
-	if (keys_evaluate(evaluation, source, &result->keys) &&
-		(result->keys.set_count == 0 || json_evaluate(evaluation, source, result)))
-	{
-		if (result->keys.set_count > 0)
-			result->checksum = checksum_put(source->output_table, result->row_id, result->json);
+	result->rows = &result->first;
+	result->row_capacity = 1;
+	if (for_each_combination(evaluation, source, source_combination, result))
 		return;
-	}
-	result->keys.set_count = 0;
+	result->row_count = 0;
 	record_error(evaluation);
 }
 
@@ -473,6 +328,27 @@ add_bucket_row(Evaluation *evaluation)
 }
 
 static void
+emit_bucket_rows(Evaluation *evaluation, const BoundBucket *bucket, const BoundSource *source,
+				 const SourceRow *row)
+{
+	for (int s = 0; s < row->keys.set_count; s++)
+	{
+		SyncString	name = bucket_name(evaluation, bucket,
+									   key_set(&row->keys, s, source->key_count),
+									   source->key_count);
+
+		*add_bucket_row(evaluation) = (BucketRow) {
+			.bucket = name,
+			.table = source->output_table,
+			.row_id = row->row_id,
+			.json = row->json,
+			.json_utf16_len = row->json_utf16_len,
+			.checksum = row->checksum,
+		};
+	}
+}
+
+static void
 evaluate_buckets(Evaluation *evaluation)
 {
 	const TableBinding *binding = evaluation->binding;
@@ -487,91 +363,8 @@ evaluate_buckets(Evaluation *evaluation)
 
 		if (!result->done)
 			source_evaluate(evaluation, source, result);
-		for (int s = 0; s < result->keys.set_count; s++)
-		{
-			const SyncValue *keys = key_set(&result->keys, s, source->key_count);
-			SyncString	name = bucket_name(evaluation, bucket, keys, source->key_count);
-
-			*add_bucket_row(evaluation) = (BucketRow) {
-				.bucket = name,
-				.table = source->output_table,
-				.row_id = result->row_id,
-				.json = result->json,
-				.json_utf16_len = result->json_utf16_len,
-				.checksum = result->checksum,
-			};
-		}
-	}
-}
-
-/* the array of one document with the index's columns: blobs and undefined are left out */
-static bool
-parameter_rows(Evaluation *evaluation, const BoundSource *source, SyncString *rows)
-{
-	SyncBuffer	buffer;
-	size_t		array;
-	size_t		document;
-
-	if (!checks_evaluate(evaluation, source))
-		return false;
-	buffer_init(&buffer, evaluation->context.arena, 64);
-	array = bson_begin(&buffer);
-	document = bson_begin_document(&buffer, sync_string_literal("0"));
-	for (int i = 0; i < source->field_count; i++)
-	{
-		SyncValue	value;
-
-		if (!field_value(evaluation, &source->fields[i], &value))
-			return false;
-		if (value.type != SYNC_BLOB)
-			bson_append_value(&buffer, source->fields[i].name, value);
-	}
-	bson_end(&buffer, document);
-	bson_end(&buffer, array);
-	*rows = buffer_string(&buffer);
-	return true;
-}
-
-static ParameterRow *
-add_parameter_row(Evaluation *evaluation)
-{
-	EvaluatedRow *result = evaluation->result;
-
-	if (result->parameter_row_count == evaluation->parameter_capacity)
-	{
-		int			capacity = evaluation->parameter_capacity * 2 + evaluation->binding->index_count;
-
-		result->parameter_rows = arena_grow(evaluation->context.arena, result->parameter_rows,
-											sizeof(ParameterRow) *
-											(size_t) evaluation->parameter_capacity,
-											sizeof(ParameterRow) * (size_t) capacity);
-		evaluation->parameter_capacity = capacity;
-	}
-	return &result->parameter_rows[result->parameter_row_count++];
-}
-
-static void
-index_evaluate(Evaluation *evaluation, const BoundIndex *index)
-{
-	const BoundSource *source = &index->source;
-	KeySets		keys = {0};
-	SyncString	rows = {NULL, 0};
-
-	if (!keys_evaluate(evaluation, source, &keys) ||
-		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows)))
-	{
-		record_error(evaluation);
-		return;
-	}
-	for (int s = 0; s < keys.set_count; s++)
-	{
-		const SyncValue *values = key_set(&keys, s, source->key_count);
-
-		*add_parameter_row(evaluation) = (ParameterRow) {
-			.lookup = bson_lookup(index->lookup_name, index->query_id, values, source->key_count,
-								  evaluation->context.arena),
-			.rows = rows,
-		};
+		for (int r = 0; r < result->row_count; r++)
+			emit_bucket_rows(evaluation, bucket, source, &result->rows[r]);
 	}
 }
 

@@ -149,6 +149,103 @@ evaluate_binary(const Expr *expr, ExprContext *context, SyncValue *result)
 	}
 }
 
+/* NULL if either comparison is (sync-rules.md, 5.8) */
+static bool
+evaluate_between(const Expr *expr, ExprContext *context, SyncValue *result)
+{
+	SyncValue	v[3];
+	SyncValue	low;
+	SyncValue	high;
+
+	for (int i = 0; i < 3; i++)
+	{
+		if (!expr_evaluate(expr->args[i], context, &v[i]))
+			return false;
+	}
+	if (!value_compare_operator(VALUE_GE, v[0], v[1], &low, context->error) ||
+		!value_compare_operator(VALUE_LE, v[0], v[2], &high, context->error))
+		return false;
+	if (value_is_null(low) || value_is_null(high))
+		*result = value_null();
+	else
+		*result = value_boolean(value_is_true(low) && value_is_true(high));
+	return true;
+}
+
+/* NULL instead of 0 if one of the list is NULL (5.8) */
+static bool
+evaluate_scalar_in(const Expr *expr, ExprContext *context, SyncValue *result)
+{
+	SyncValue	value;
+	SyncValue	element;
+	SyncValue	equal;
+	bool		unknown = false;
+
+	if (!expr_evaluate(expr->args[0], context, &value))
+		return false;
+	*result = value_null();
+	if (value_is_null(value))
+		return true;
+	for (int i = 1; i < expr->arg_count; i++)
+	{
+		if (!expr_evaluate(expr->args[i], context, &element) ||
+			!value_compare_operator(VALUE_EQ, value, element, &equal, context->error))
+			return false;
+		if (value_is_true(equal))
+		{
+			*result = value_boolean(true);
+			return true;
+		}
+		unknown |= value_is_null(equal);
+	}
+	if (!unknown)
+		*result = value_boolean(false);
+	return true;
+}
+
+static bool
+evaluate_case(const Expr *expr, ExprContext *context, SyncValue *result)
+{
+	bool		has_operand = (expr->op & EXPR_CASE_OPERAND) != 0;
+	bool		has_else = (expr->op & EXPR_CASE_ELSE) != 0;
+	int			last = expr->arg_count - has_else;
+	SyncValue	operand = value_null();
+	SyncValue	when;
+
+	if (has_operand && !expr_evaluate(expr->args[0], context, &operand))
+		return false;
+	for (int i = has_operand; i + 1 < last; i += 2)
+	{
+		if (!expr_evaluate(expr->args[i], context, &when))
+			return false;
+		if (has_operand &&
+			!value_compare_operator(VALUE_EQ, operand, when, &when, context->error))
+			return false;
+		if (value_is_true(when))
+			return expr_evaluate(expr->args[i + 1], context, result);
+	}
+	if (has_else)
+		return expr_evaluate(expr->args[last], context, result);
+	*result = value_null();
+	return true;
+}
+
+/* the error, once the operands went well */
+static bool
+evaluate_fail(const Expr *expr, ExprContext *context)
+{
+	SyncValue	ignored;
+
+	for (int i = 1; i < expr->arg_count; i++)
+	{
+		if (!expr_evaluate(expr->args[i], context, &ignored))
+			return false;
+	}
+	sync_error_set(context->error, SYNC_ERROR_VALUE, "%.*s",
+				   (int) expr->args[0]->constant.len, expr->args[0]->constant.data);
+	return false;
+}
+
 bool
 expr_evaluate(const Expr *expr, ExprContext *context, SyncValue *result)
 {
@@ -173,6 +270,20 @@ expr_evaluate(const Expr *expr, ExprContext *context, SyncValue *result)
 			return value_cast((ValueCast) expr->op, a, context->arena, result, context->error);
 		case EXPR_FUNCTION:
 			return evaluate_function(expr, context, result);
+		case EXPR_BETWEEN:
+			return evaluate_between(expr, context, result);
+		case EXPR_SCALAR_IN:
+			return evaluate_scalar_in(expr, context, result);
+		case EXPR_CASE:
+			return evaluate_case(expr, context, result);
+		case EXPR_EXPANDED_VALUE:
+			*result = context->expanded[expr->position]->value;
+			return true;
+		case EXPR_EXPANDED_KEY:
+			*result = context->expanded[expr->position]->key;
+			return true;
+		case EXPR_FAIL:
+			return evaluate_fail(expr, context);
 		case EXPR_COLUMN:
 		case EXPR_TABLE_SUFFIX:
 		case EXPR_TABLE_NAME:
@@ -268,5 +379,7 @@ expr_bind(const Expr *expr, const ExprScope *scope, SyncArena *arena)
 		bound->args[i] = expr_bind(expr->args[i], scope, arena);
 	if (expr->kind == EXPR_FUNCTION)
 		bound->function = expr->function;
+	else if (expr->kind == EXPR_EXPANDED_VALUE || expr->kind == EXPR_EXPANDED_KEY)
+		bound->position = expr->position;
 	return bound;
 }

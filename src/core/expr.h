@@ -38,8 +38,18 @@ typedef enum ExprKind
 	EXPR_CAST,					/* op: ValueCast */
 	EXPR_JSON_GET,				/* op: JsonOperator */
 	EXPR_IN_JSON,				/* args[0] is an element of the JSON array args[1] */
+	EXPR_BETWEEN,				/* value, low, high */
+	EXPR_SCALAR_IN,				/* value, then what it may be equal to */
+	EXPR_CASE,					/* op: EXPR_CASE_...; [operand,] {when, then,} [else] */
+	EXPR_EXPANDED_VALUE,		/* position: which of the source's expansions */
+	EXPR_EXPANDED_KEY,			/* position */
+	EXPR_FAIL,					/* args[0]'s text is the error: what a plan may hold but no
+								 * one can evaluate (sync-rules.md, 5.6) */
 	EXPR_FUNCTION				/* function */
 } ExprKind;
+
+#define EXPR_CASE_OPERAND	0x01
+#define EXPR_CASE_ELSE		0x02
 
 typedef struct Expr Expr;
 typedef struct FunctionInfo FunctionInfo;
@@ -59,10 +69,18 @@ struct Expr
 	};
 };
 
+/* a row of json_each() */
+typedef struct ExpandedRow
+{
+	SyncValue	key;
+	SyncValue	value;
+} ExpandedRow;
+
 /* what an evaluation works with */
 typedef struct ExprContext
 {
 	const SyncValue *row;		/* by position; NULL while constants are folded */
+	const ExpandedRow *const *expanded;	/* the present row of each of the source's expansions */
 	SyncArena  *arena;
 	SyncError  *error;			/* set by an evaluation that fails */
 	bool		fixed_json;		/* the option fixed_json_extract */

@@ -50,10 +50,22 @@ typedef struct PlanItem
 	SyncString	name;
 } PlanItem;
 
+/* where editions differ in how a source is run */
+typedef enum SourceRules
+{
+	SOURCE_LEGACY,				/* 3.2: * leaves out _columns and fills in; all terms of the
+								 * WHERE are evaluated */
+	SOURCE_COMPILED				/* 7.3: * is all columns and overwrites; the first false
+								 * filter ends it */
+} SourceRules;
+
 /* what is read from which table */
 typedef struct PlanSource
 {
+	SourceRules rules;
 	TablePattern table;
+	int			expansion_count;	/* json_each() of these, combined (7.3) */
+	const Expr **expansions;
 	const PlanMatch *match;		/* NULL: always true */
 	int			key_count;
 	bool		suffix_column;	/* with a table wildcard there is a column _table_suffix */
@@ -70,7 +82,10 @@ typedef struct PlanBucket
 	int		   *sources;		/* indexes into the plan's sources */
 } PlanBucket;
 
-/* items are stored as one row under each set of keys */
+/*
+ * Items are stored as rows under each set of keys.  A compiled source's rows
+ * with the same keys are one entry; a row with a NULL or blob is left out.
+ */
 typedef struct PlanIndex
 {
 	SyncString	lookup_name;

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * evaluate.h
+ *	  What the files that run a binding on a row share.
+ *
+ *	  evaluate.c			buckets, and the entry point
+ *	  evaluate_keys.c		which keys a row has by a WHERE; JSON expansions
+ *	  evaluate_index.c		parameter rows
+ *
+ * Functions that can fail return false with the error in the evaluation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_EVALUATE_H
+#define PGSYNC_EVALUATE_H
+
+#include "binding.h"
+
+/* combinations of one query on one row: bounds what ANDs and expansions multiply to */
+#define MAX_SETS	100000
+
+/* key values of one row: set_count times key_count values */
+typedef struct KeySets
+{
+	int			set_count;
+	SyncValue  *values;			/* undefined: the set has no such key */
+} KeySets;
+
+/* one set; NULL without keys */
+static inline const SyncValue *
+key_set(const KeySets *keys, int set, int key_count)
+{
+	return key_count == 0 ? NULL : keys->values + (size_t) set * (size_t) key_count;
+}
+
+typedef struct Evaluation
+{
+	const TableBinding *binding;
+	ExprContext context;
+	SyncError	error;
+	EvaluatedRow *result;
+	int			bucket_capacity;
+	int			parameter_capacity;
+} Evaluation;
+
+/* ---- evaluate.c */
+
+extern bool field_value(Evaluation *evaluation, const BoundField *field, SyncValue *value);
+extern bool checks_evaluate(Evaluation *evaluation, const BoundSource *source);
+
+/* counts a query that failed; the first error is kept */
+extern void record_error(Evaluation *evaluation);
+
+/* ---- evaluate_keys.c */
+
+/* the sets of a legacy WHERE for this row; all terms are evaluated */
+extern bool keys_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys);
+
+/* a legacy query evaluates all its conditions, a compiled one up to the first false */
+extern bool conditions_evaluate(Evaluation *evaluation, const BoundSource *source, bool *matches);
+
+/* the one set of a source without a match tree; *counts: none of it is missing */
+extern bool values_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys,
+							bool *counts);
+
+typedef bool (*CombinationBody) (Evaluation *evaluation, const BoundSource *source, void *arg);
+
+/* runs body for every combination of the source's expansions; without any, once */
+extern bool for_each_combination(Evaluation *evaluation, const BoundSource *source,
+								 CombinationBody body, void *arg);
+
+/* ---- evaluate_index.c */
+
+extern void index_evaluate(Evaluation *evaluation, const BoundIndex *index);
+
+#endif							/* PGSYNC_EVALUATE_H */
