@@ -44,7 +44,8 @@ class Storage:
         deadline = time.monotonic() + timeout
         while True:
             self.process = subprocess.Popen([sys.executable, server, str(self.port), self.folder, *self.options],
-                                            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+                                            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
+                                            start_new_session=True)
             if self.process.stdout.readline().strip() == b'up':
                 break
             self.process.wait()

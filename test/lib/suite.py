@@ -104,4 +104,4 @@ class Suite:
         if self.skipped:
             print(f'{self.skipped} skipped', flush=True)
         print(f'{self.passed} passed, {self.failed} failed', flush=True)
-        return 1 if self.failed or not self.passed else 0
+        return 1 if self.failed or not (self.passed or self.skipped) else 0
