@@ -127,5 +127,6 @@ clause_is_parameter(const Clause *clause)
 
 extern void compile_bucket_definitions(Compiler *compiler);
 extern void compile_events(Compiler *compiler);
+extern void compile_payload(Compiler *compiler, const ConfigSql *sql);
 
 #endif							/* PGSYNC_COMPILE_H */

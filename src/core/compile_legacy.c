@@ -559,7 +559,7 @@ compile_bucket_definitions(Compiler *compiler)
  * that a reader of the plan knows them (1.4).  Their WHERE is not even
  * compiled.
  */
-static void
+void
 compile_payload(Compiler *compiler, const ConfigSql *sql)
 {
 	PlanSource	source = {.item_count = 0};

@@ -65,6 +65,16 @@ typedef struct RulesOptions
 extern const SyncPlan *rules_compile(const char *yaml, size_t len, const RulesOptions *options,
 									 SyncArena *arena, RulesMessage **messages);
 
+/*
+ * Reads the plan that the service stores with a config of edition 3, as JSON
+ * text: the whole wrapper with "plan" and "compatibility" (sync-rules.md, 7.1).
+ * NULL and *error when it is not one, or holds what is not known here (a newer
+ * version: SYNC_ERROR_UNSUPPORTED).  Everything is copied into arena.
+ */
+#define PLAN_MAX_BYTES	(15 * 1024 * 1024)
+extern const SyncPlan *plan_read(const char *json, size_t len, const RulesOptions *options,
+								 SyncArena *arena, SyncError *error);
+
 extern const SyncCompatibility *plan_compatibility(const SyncPlan *plan);
 
 /* storage version named in the config, 0 if none: sync-rules.md, 1.1 */
