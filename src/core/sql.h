@@ -159,8 +159,7 @@ typedef struct SqlCaseArm
 #define SQL_CALL_ALL		0x02
 #define SQL_CALL_ORDER_BY	0x04
 #define SQL_CALL_FILTER		0x08
-#define SQL_CALL_WITHIN		0x10
-#define SQL_CALL_OVER		0x20
+#define SQL_CALL_OVER		0x10
 
 /*
  * The type of a cast.  name is folded unless quoted, words separated by one
