@@ -11,6 +11,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -592,7 +593,7 @@ read_compatibility(PlanReader *reader, const JsonNode *node)
 	const JsonNode *overrides = get(node, "overrides");
 	const JsonNode *engine;
 
-	compatibility->edition = need_index(reader, node, "edition", 4);
+	compatibility->edition = need_index(reader, node, "edition", INT_MAX);
 	if (compatibility->edition != 3)
 		fail(reader, SYNC_ERROR_UNSUPPORTED, "plans exist for edition 3 only");
 	read_flag(overrides, "timestamps_iso8601", &compatibility->timestamps_iso8601);
@@ -663,12 +664,14 @@ read_wrapper(PlanReader *reader, const JsonNode *root)
 	const JsonNode *sources;
 	const JsonNode *buckets;
 	const JsonNode *indexes;
+	int			version;
 
 	if (plan == NULL || compatibility == NULL)
 		return;
 	read_compatibility(reader, compatibility);
-	if (need_index(reader, plan, "version", 3) < 1)
-		fail(reader, SYNC_ERROR_UNSUPPORTED, "its version is not supported");
+	version = need_index(reader, plan, "version", INT_MAX);
+	if (version < 1 || version > 2)
+		fail(reader, SYNC_ERROR_UNSUPPORTED, "version %d is not supported", version);
 	sources = need(reader, plan, "dataSources", JSON_ARRAY);
 	buckets = need(reader, plan, "buckets", JSON_ARRAY);
 	indexes = need(reader, plan, "parameterIndexes", JSON_ARRAY);

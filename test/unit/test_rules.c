@@ -554,6 +554,93 @@ test_parameter_order(void **state)
 	assert_null(compile_text(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS r")));
 }
 
+/* ---------------------------------------------------------------- stored plans */
+
+#define COLUMN(name) "{\"type\":\"data\",\"source\":{\"column\":\"" name "\"}}"
+#define ITEM(name, alias) "{\"expr\":" COLUMN(name) ",\"alias\":\"" alias "\"}"
+
+/* a plan with one source on t in one bucket */
+static const char *
+stored_plan(const char *version, const char *columns, const char *filters)
+{
+	return arena_printf(arena, "{\"compatibility\":{\"edition\":3,\"overrides\":{}},"
+						"\"eventDescriptors\":{\"e\":[\"SELECT * FROM ev\"]},\"plan\":{\"version\":%s,"
+						"\"dataSources\":[{\"hash\":1,\"table\":{\"connection\":null,\"schema\":null,"
+						"\"table\":\"t\"},\"outputTableName\":\"t\",\"tableValuedFunctions\":[],"
+						"\"filters\":[%s],\"partitionBy\":[{\"expr\":" COLUMN("n") "}],"
+						"\"columns\":[%s]}],\"buckets\":[{\"hash\":1,\"uniqueName\":\"s|0\","
+						"\"sources\":[0]}],\"parameterIndexes\":[],\"streams\":[]}}",
+						version, filters, columns);
+}
+
+static const SyncPlan *
+read_stored(const char *json, SyncErrorCode expected)
+{
+	RulesOptions options = {.default_schema = "public"};
+	SyncError	error;
+	const SyncPlan *plan = plan_read(json, strlen(json), &options, arena, &error);
+
+	if (error.code != expected || (plan == NULL) == (expected == SYNC_OK))
+		fail_msg("code %d: %s", error.code, error.message);
+	return plan;
+}
+
+static void
+test_stored_plan(void **state)
+{
+	const SyncPlan *plan = read_stored(stored_plan("1", "\"star\"", COLUMN("n")), SYNC_OK);
+	EvaluatedRow row;
+
+	(void) state;
+	assert_int_equal(plan_table_count(plan), 2);
+	assert_string(plan_table(plan, 1)->table, "ev");
+	row = evaluate(plan, "t", "id n _h", (SyncValue[]) {text("a"), value_real(2.0), text("h")});
+	assert_int_equal(row.bucket_row_count, 1);
+	assert_string(row.bucket_rows[0].bucket, "17#s|0[2]");
+	assert_string(row.bucket_rows[0].json, "{\"id\":\"a\",\"n\":2.0,\"_h\":\"h\"}");
+	row = evaluate(plan, "t", "id n _h", (SyncValue[]) {text("a"), value_integer(0), text("h")});
+	assert_int_equal(row.bucket_row_count, 0);
+}
+
+/* of several values under one name the last counts, in the first's place; blobs do not */
+static void
+test_stored_plan_repeated_names(void **state)
+{
+	const char *columns = ITEM("b", "id") "," ITEM("n", "x") ",\"star\"";
+	const SyncPlan *plan = read_stored(stored_plan("1", columns, ""), SYNC_OK);
+	const char *names = "n x id b";
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(plan, "t", names,
+				   (SyncValue[]) {value_integer(1), text("x"), text("i"), text("b")});
+	assert_string(row.bucket_rows[0].json, "{\"id\":\"i\",\"x\":\"x\",\"n\":1,\"b\":\"b\"}");
+	assert_string(row.bucket_rows[0].row_id, "i");
+	row = evaluate(plan, "t", names,
+				   (SyncValue[]) {value_integer(1), value_blob("x", 1), text("i"), value_blob("b", 1)});
+	assert_string(row.bucket_rows[0].json, "{\"x\":1,\"n\":1,\"id\":\"i\"}");
+	assert_string(row.bucket_rows[0].row_id, "i");
+}
+
+static void
+test_stored_plan_refused(void **state)
+{
+	(void) state;
+	read_stored(stored_plan("2", "\"star\"", ""), SYNC_OK);
+	read_stored(stored_plan("1.0", "\"star\"", ""), SYNC_OK);
+	read_stored(stored_plan("0", "\"star\"", ""), SYNC_ERROR_UNSUPPORTED);
+	read_stored(stored_plan("3", "\"star\"", ""), SYNC_ERROR_UNSUPPORTED);
+	read_stored(stored_plan("1", "\"moon\"", ""), SYNC_ERROR_UNSUPPORTED);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"new\"}"), SYNC_ERROR_UNSUPPORTED);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"function\",\"function\":\"substr\","
+							"\"parameters\":[]}"), SYNC_ERROR_UNSUPPORTED);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"data\",\"source\":{\"function\":0,"
+							"\"outputName\":\"value\"}}"), SYNC_ERROR_CONFIG);
+	read_stored(stored_plan("1", "\"star\"", "5"), SYNC_ERROR_CONFIG);
+	read_stored("{}", SYNC_ERROR_CONFIG);
+	read_stored("[", SYNC_ERROR_VALUE);
+}
+
 /* ---------------------------------------------------------------- memory, limits */
 
 static bool
@@ -647,6 +734,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_combinations_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_parameter_queries_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_parameter_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stored_plan, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stored_plan_repeated_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stored_plan_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 	};
