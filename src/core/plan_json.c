@@ -33,6 +33,9 @@ typedef struct PlanReader
 
 /* ---------------------------------------------------------------- helpers */
 
+static void fail(PlanReader *reader, SyncErrorCode code, const char *format,...)
+			sync_printf_like(3, 4);
+
 static void
 fail(PlanReader *reader, SyncErrorCode code, const char *format,...)
 {
