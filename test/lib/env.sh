@@ -71,8 +71,8 @@ copy_tree()
 build_and_install()
 {
 	local log=$PGSYNC_WORK/log/build.log libdir
-	if ! as_tester make -C "$PGSYNC_WORK/src" -j"$(nproc)" WERROR=1 PG_CONFIG="$PG_CONFIG" >"$log" 2>&1; then
-		tail -n 60 "$log" >&2
+	if ! as_tester make -s -C "$PGSYNC_WORK/src" -j"$(nproc)" WERROR=1 PG_CONFIG="$PG_CONFIG" >"$log" 2>&1; then
+		grep -E -A4 "(error|warning):|\*\*\*" "$log" | head -n 60 >&2
 		return 1
 	fi
 	libdir=$("$PG_CONFIG" --pkglibdir)
