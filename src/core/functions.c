@@ -188,6 +188,9 @@ utf16_slice(SyncString text, int64_t from, int64_t to, SyncArena *arena)
 	if (text_is_ascii(text))
 		return value_text(text.data + from, (size_t) (to - from));
 	units = utf16_from_text(text, arena);
+	/* the same count as the caller's, were the text ever no valid WTF-8 */
+	to = clamp(to, 0, units.len);
+	from = clamp(from, 0, to);
 	return text_from_utf16(units.units + from, (int32_t) (to - from), arena);
 }
 

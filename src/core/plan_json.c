@@ -20,6 +20,7 @@
 #include "json.h"
 #include "number.h"
 #include "plan.h"
+#include "text.h"
 
 typedef struct PlanReader
 {
@@ -698,6 +699,11 @@ read_plan(PlanReader *reader, const char *json, size_t len, const RulesOptions *
 	if (len > PLAN_MAX_BYTES)
 	{
 		fail(reader, SYNC_ERROR_LIMIT, "it is too large");
+		return NULL;
+	}
+	if (!utf8_is_valid(json, len))
+	{
+		fail(reader, SYNC_ERROR_CONFIG, "it is not UTF-8");
 		return NULL;
 	}
 	text = (SyncString) {arena_strndup(reader->arena, json, len), (uint32_t) len};

@@ -639,6 +639,7 @@ test_stored_plan_refused(void **state)
 	read_stored(stored_plan("1", "\"star\"", "5"), SYNC_ERROR_CONFIG);
 	read_stored("{}", SYNC_ERROR_CONFIG);
 	read_stored("[", SYNC_ERROR_VALUE);
+	read_stored("{\"plan\":\"\xC3\"}", SYNC_ERROR_CONFIG);
 }
 
 /* ---------------------------------------------------------------- memory, limits */
