@@ -22,6 +22,7 @@
 #include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_db_role_setting.h"
 #include "catalog/pg_extension.h"
@@ -38,6 +39,7 @@
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -205,6 +207,24 @@ find_option(List *options, const char *name)
 	return NULL;
 }
 
+/* dbcommands.c's have_createdb_privilege(), which older minor releases do not export */
+static bool
+may_create_databases(void)
+{
+	HeapTuple	tuple;
+	bool		result = false;
+
+	if (superuser())
+		return true;
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
 /*
  * The database that a statement needs without users, if the current user may
  * run that statement: others must not be able to disturb replication.
@@ -219,7 +239,7 @@ database_to_hold(Node *statement)
 	{
 		database = get_database_oid(castNode(RenameStmt, statement)->subname, true);
 		return OidIsValid(database) && owns_database(database) &&
-			have_createdb_privilege() ? database : InvalidOid;
+			may_create_databases() ? database : InvalidOid;
 	}
 	if (IsA(statement, AlterDatabaseStmt) &&
 		find_option(castNode(AlterDatabaseStmt, statement)->options, "tablespace"))
@@ -234,7 +254,7 @@ database_to_hold(Node *statement)
 		const char *name = template && template->arg ? defGetString(template) : "template1";
 
 		database = get_database_oid(name, true);
-		return OidIsValid(database) && have_createdb_privilege() &&
+		return OidIsValid(database) && may_create_databases() &&
 			(is_template(database) || owns_database(database)) ? database : InvalidOid;
 	}
 	return InvalidOid;
