@@ -216,16 +216,14 @@ class Ground:
     def converge(self, strike):
         self.load.pause()
         committed = self.load.model.committed
+        self.wait_visible(committed, lambda: self.named(strike))
         if self.named(strike):
             stopped = [s for s in self.status() if s['phase'] in ('stopped', 'history_changed')]
             print(f"    named: {stopped[0]['last_error']} - {stopped[0]['hint']}", flush=True)
             self.tag += 1
             self.db.deploy(load.rules(self.tag))
             self.db.start()
-        try:
-            self.reader.wait_for(lambda r: r.k == committed, CONVERGENCE, 'everything committed visible')
-        except TimeoutError as error:
-            raise Failed(f'{error}; status: {self.status()}')
+            self.wait_visible(committed)
         db = self.db.mongo
         now = oracle.served(db)
         check(now.stream == self.reader.stream, f'the reader is at stream {self.reader.stream}, served is {now}')
@@ -233,6 +231,12 @@ class Ground:
         self.reader.immutable(db)
         wrong = oracle.problems(db, now.stream)
         check(not wrong, lambda: f'{now}: {wrong[:8]}')
+
+    def wait_visible(self, committed, or_else=lambda: False):
+        try:
+            self.reader.wait_for(lambda r: r.k == committed or or_else(), CONVERGENCE, 'everything committed visible')
+        except TimeoutError as error:
+            raise Failed(f'{error}; status: {self.status()}')
 
     def compare_with_sql(self):
         with self.db.connect() as c:
