@@ -123,8 +123,10 @@ class Cluster:
         children = self.children()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(alive(p) for p in [pid] + children), 30, 'end of a killed server\'s processes')
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.data, 'postmaster.pid'))
+        # where nobody reaps it, its number stays taken: the lock files would seem to be in use
+        for name in (f'{self.data}/postmaster.pid', f'{self.folder}/.s.PGSQL.{self.port}.lock'):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
 
     def running(self):
         pid = self.postmaster()

@@ -98,6 +98,7 @@ class Writer(threading.Thread):
         self.serial = 0
         self.connection = None
         self.busy = threading.Lock()
+        self.diff, self.undo, self.owner = {}, [], None
         self.transactions = self.rollbacks = self.large = 0
 
     # ---- rows
@@ -297,8 +298,9 @@ class Writer(threading.Thread):
                     self.transaction()
             except psycopg2.Error as error:
                 self.load.errors.append(str(error).strip())
-                with contextlib.suppress(psycopg2.Error):
-                    self.connection.close()
+                if self.connection is not None:
+                    with contextlib.suppress(psycopg2.Error):
+                        self.connection.close()
                 self.connection = None
                 self.roll_back()
                 self.load.stop_wanted.wait(0.05)
