@@ -159,6 +159,73 @@ call_insert(MongoContext *context, const char *collection, bson_t *const *docume
 	return ok;
 }
 
+/* A bulk of unordered upserts; filters NULL: replacements by _id. */
+static bool
+run_bulk(MongoContext *context, const char *collection, bson_t *const *filters,
+		 bson_t *const *documents, size_t count, StorageError *error)
+{
+	mongoc_bulk_operation_t *bulk;
+	bson_error_t driver_error;
+	bson_t		opts;
+	bson_t		upsert = BSON_INITIALIZER;
+	bson_t		reply;
+	char		doing[96];
+	bool		ok = true;
+
+	if (count == 0)
+		return true;
+	snprintf(doing, sizeof(doing), "writing %s", collection);
+	reset_labels(context);
+	if (!begin_opts(context, &opts, true, doing, error))
+		return false;
+	BSON_APPEND_BOOL(&opts, "ordered", false);
+	BSON_APPEND_BOOL(&upsert, "upsert", true);
+	bulk = mongoc_collection_create_bulk_operation_with_opts(context_collection(context, collection),
+															 &opts);
+	for (size_t i = 0; i < count && ok; i++)
+	{
+		bson_t		by_id = BSON_INITIALIZER;
+		bson_iter_t id;
+
+		if (filters != NULL)
+			ok = mongoc_bulk_operation_update_one_with_opts(bulk, filters[i], documents[i],
+															&upsert, &driver_error);
+		else
+		{
+			if (find_field(documents[i], "_id", &id))
+				bson_append_iter(&by_id, "_id", 3, &id);
+			ok = mongoc_bulk_operation_replace_one_with_opts(bulk, &by_id, documents[i], &upsert,
+															 &driver_error);
+		}
+		bson_destroy(&by_id);
+	}
+	if (ok)
+		ok = mongoc_bulk_operation_execute(bulk, &reply, &driver_error) != 0;
+	else
+		bson_init(&reply);
+	if (!ok)
+		storage_error_from_driver(context, error, doing, &driver_error, &reply);
+	bson_destroy(&reply);
+	mongoc_bulk_operation_destroy(bulk);
+	bson_destroy(&upsert);
+	bson_destroy(&opts);
+	return ok;
+}
+
+bool
+call_upserts(MongoContext *context, const char *collection, bson_t *const *filters,
+			 bson_t *const *updates, size_t count, StorageError *error)
+{
+	return run_bulk(context, collection, filters, updates, count, error);
+}
+
+bool
+call_replace(MongoContext *context, const char *collection, bson_t *const *documents,
+			 size_t count, StorageError *error)
+{
+	return run_bulk(context, collection, NULL, documents, count, error);
+}
+
 bool
 call_update(MongoContext *context, const char *collection, const bson_t *filter,
 			const bson_t *update, bool upsert, bool many, int64_t *matched, StorageError *error)

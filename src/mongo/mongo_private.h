@@ -169,6 +169,12 @@ extern bool cursor_next(MongoContext *context, mongoc_cursor_t *cursor, const bs
 
 extern bool call_insert(MongoContext *context, const char *collection, bson_t *const *documents,
 						size_t count, StorageError *error);
+/* updates with operators, each an upsert of its filter */
+extern bool call_upserts(MongoContext *context, const char *collection, bson_t *const *filters,
+						 bson_t *const *updates, size_t count, StorageError *error);
+/* whole documents by their _id; absent ones are inserted */
+extern bool call_replace(MongoContext *context, const char *collection,
+						 bson_t *const *documents, size_t count, StorageError *error);
 /* update: operators, or a pipeline (array); *matched may be NULL */
 extern bool call_update(MongoContext *context, const char *collection, const bson_t *filter,
 						const bson_t *update, bool upsert, bool many, int64_t *matched,

@@ -9,7 +9,7 @@
  * atomic operations only: the storage thread may touch no server function.
  *
  * Word 0: index + 1 of the holder, 0 if free.  Word 1 + i: what writer i
- * wants: 0 nothing, else its priority.
+ * wants: 0 nothing, else its priority in the two lowest bits and since when.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +35,8 @@ typedef enum TurnPriority
 extern bool turn_take(_Atomic uint32_t *turn, int index, TurnPriority priority,
 					  const atomic_bool *cancel);
 extern void turn_give(_Atomic uint32_t *turn, int index);
+/* Does another writer wait for it? */
+extern bool turn_wanted(_Atomic uint32_t *turn, int index);
 /* From any thread: forget writer index, as its process is gone or going. */
 extern void turn_forget(_Atomic uint32_t *turn, int index);
 

@@ -1,0 +1,252 @@
+/*-------------------------------------------------------------------------
+ *
+ * writer_private.h
+ *	  What the files of the writer share.
+ *
+ *		writer.c	queue, progress, one step: what is done next
+ *		batch.c		batches and source tables
+ *		group.c		which items make a flush: scan, look up row state, apply
+ *		row_map.c	row state within a flush
+ *		flush.c		the transaction
+ *		checkpoint.c	positions, write checkpoints, activation
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_WRITER_PRIVATE_H
+#define PGSYNC_WRITER_PRIVATE_H
+
+#include "mongo/documents.h"
+#include "mongo/mongo_private.h"
+#include "mongo/row_state.h"
+#include "mongo/turn.h"
+
+/* contract 3.5 */
+#define FLUSH_DOCUMENTS		2000
+#define FLUSH_BYTES			30000000
+/* stored row state read for one flush; more waits for the next */
+#define LOOKUP_BYTES		16000000
+#define LOOKUP_KEYS			2000
+/* a flush's arena: evaluated rows, row state, operations */
+#define FLUSH_ARENA_BYTES	((size_t) 512 * 1024 * 1024)
+
+/* ---------------------------------------------------------------- batches */
+
+typedef struct BatchNode
+{
+	WriteBatch	batch;			/* first: what the main thread sees */
+	size_t		bytes;			/* of its arena when submitted */
+	uint64_t	answered;		/* re-read requests answered before it was submitted */
+	struct BatchNode *next;
+} BatchNode;
+
+/* ---------------------------------------------------------------- row state in a flush */
+
+typedef struct RowEntry
+{
+	RowId		id;
+	bool		wanted_copy;	/* an incomplete change needs the stored row */
+	bool		loaded;			/* the storage was asked */
+	bool		existed;
+	RowState   *stored;			/* NULL: none, or only its existence was asked for */
+	int			latest;			/* last touch, -1: none */
+} RowEntry;
+
+/* a new state of a row; NULL: gone */
+typedef struct RowTouch
+{
+	RowEntry   *entry;
+	RowState   *state;
+	int			previous;		/* touch of the same row before this one, -1: none */
+} RowTouch;
+
+typedef struct RowMap
+{
+	SyncArena  *arena;
+	RowEntry  **entries;		/* in the order they were added */
+	size_t		count;
+	size_t		capacity;
+	uint32_t   *slots;			/* position + 1 */
+	size_t		slot_mask;
+	RowTouch   *touches;
+	size_t		touch_count;
+	size_t		touch_capacity;
+} RowMap;
+
+/* All of them need the arena's guard. */
+extern void row_map_init(RowMap *map, SyncArena *arena);
+extern RowEntry *row_map_add(RowMap *map, const RowId *id);
+extern RowEntry *row_map_find(const RowMap *map, const RowId *id);
+/* the state as of now; *exists tells also where only existence is known */
+extern RowState *row_map_state(const RowMap *map, const RowEntry *entry, bool *exists);
+extern void row_map_touch(RowMap *map, RowEntry *entry, RowState *state);
+/* forgets all touches from that number on */
+extern void row_map_undo(RowMap *map, size_t touch_count);
+
+/* ---------------------------------------------------------------- flush */
+
+typedef enum TableActionKind
+{
+	TABLE_STORE,				/* both documents of table_doc */
+	TABLE_MARK_STALE,
+	TABLE_REMOVE
+} TableActionKind;
+
+typedef struct TableAction
+{
+	TableActionKind kind;
+	const SourceTableDoc *doc;	/* TABLE_STORE */
+	SourceTableId id;
+} TableAction;
+
+typedef struct WantedReread
+{
+	SourceTable *table;
+	SyncString	key;
+} WantedReread;
+
+typedef struct FlushCounts
+{
+	int64_t		transactions;
+	int64_t		rows;
+	int64_t		rejected_rows;
+	int64_t		evaluation_errors;
+	int64_t		chunks;
+} FlushCounts;
+
+/*
+ * How far a flush goes.  Copied at each commit, so that a flush can be cut there.
+ */
+typedef struct FlushPoint
+{
+	BatchNode  *node;			/* where the next item is */
+	WriteItem  *item;			/* NULL: the next batch's first */
+	size_t		op_count;
+	size_t		op_bytes;
+	size_t		touch_count;
+	size_t		action_count;
+	size_t		reread_count;
+	FlushCounts counts;
+	uint64_t	open_transaction;	/* end LSN of the source transaction we are in; or NONE */
+	uint64_t	chunk;			/* fence of the chunk we are in; or NONE */
+	uint64_t	transaction_fence;	/* what must not be published before ... */
+	uint64_t	chunk_fence;	/* ... these positions */
+	bool		commit;			/* the point is a commit or keepalive at: */
+	uint64_t	commit_lsn;
+	int64_t		source_time_us;
+	uint64_t	answered;		/* of the commit's batch */
+	const SourceTableDoc *copied;	/* last chunk's table */
+} FlushPoint;
+
+typedef struct Flush
+{
+	Writer	   *writer;
+	SyncArena  *arena;
+	FlushPoint	point;
+	FlushPoint	last_commit;	/* commit false: none yet */
+	BucketOpList ops;
+	RowMap		rows;
+	size_t		lookup_count;	/* entries of rows to look up */
+	bool		lookup_cut;		/* not all were looked up: too many bytes */
+	TableAction *actions;
+	size_t		action_capacity;
+	WantedReread *rereads;
+	size_t		reread_capacity;
+	bool		single_row;		/* one row with more ops than a flush takes */
+	char		row_error[384];
+
+	/* what the transaction writes: ops[first_op .. first_op + op_count) */
+	size_t		first_op;
+	size_t		op_count;
+	bool		keep_old_state; /* row state gets the union of old and new */
+	bool		with_actions;
+	/* its result */
+	StreamPosition next;
+	bool		checkpoint;
+	bool		mismatch;		/* the stream document is not as we left it */
+	bool		written;		/* something was, and the lock is extended */
+	int64_t		last_op;
+} Flush;
+
+/* ---------------------------------------------------------------- writer */
+
+/* counts answers; lives as long as the writer or any request */
+typedef struct RereadLedger
+{
+	atomic_int	references;
+	_Atomic uint64_t answered;	/* highest number of a request that was answered */
+} RereadLedger;
+
+/* a position must not be stored while an answer from before it is missing */
+typedef struct RereadHold
+{
+	uint64_t	number;
+	uint64_t	lsn;			/* the last position that may be stored */
+	struct RereadHold *next;
+} RereadHold;
+
+struct Writer
+{
+	MongoThread *thread;
+	const StorageFormat *format;
+	int32_t		stream_id;
+	WriterOptions options;
+	char		rows_collection[COLLECTION_NAME_SIZE];
+	RereadLedger *ledger;
+
+	/* under thread->mutex */
+	BatchNode  *submitted;
+	BatchNode **submitted_tail;
+	size_t		queued_bytes;
+	bool		pending;		/* the thread has batches that are not stored */
+	WriterProgress progress;
+	RereadRequest *rereads;
+	RereadRequest **rereads_tail;
+
+	/* the thread's own */
+	BatchNode  *first;
+	BatchNode  *last;
+	WriteItem  *item;			/* next one of first; NULL: its end */
+	StreamPosition position;
+	int64_t		sequence;		/* op_id_sequence.main was at least this */
+	uint64_t	open_transaction;
+	uint64_t	chunk;
+	int			document_limit; /* adapts to the server's speed */
+	SyncArena  *arena;			/* of the flush; reset after each */
+	RereadHold *holds;
+	RereadHold **holds_tail;
+	uint64_t	reread_number;
+};
+
+/* group.c */
+extern void flush_init(Flush *flush, Writer *writer);
+extern bool flush_collect(Flush *flush, MongoContext *context, StorageError *error);
+extern bool flush_collect_removal(Flush *flush, MongoContext *context,
+								  const SourceTableId *table, bool *complete,
+								  StorageError *error);
+/* guard must be set */
+extern void flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
+							 const SourceTableId *id);
+
+/* flush.c: writes it, in as many transactions as it takes; durable on return */
+extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);
+/* brings the stream document from the writer's position to next, by itself or in a transaction */
+extern bool write_position(MongoContext *context, Writer *writer, const StreamPosition *next,
+						   bool checkpoint, bool *mismatch, StorageError *error);
+/* after a write that did not match: says why */
+extern void set_mismatch_error(MongoContext *context, Writer *writer, StorageError *error);
+
+/* checkpoint.c */
+extern void flush_next_position(Flush *flush, int64_t last_op);
+extern bool commit_may_checkpoint(const Flush *flush);
+extern bool adopt_op_head(MongoContext *context, Writer *writer, StorageError *error);
+extern bool mark_write_checkpoints(MongoContext *context, Writer *writer, uint64_t lsn,
+								   StorageError *error);
+extern bool try_activate(MongoContext *context, Writer *writer, StorageError *error);
+extern bool store_position(MongoContext *context, Writer *writer, uint64_t lsn,
+						   StorageError *error);
+extern bool store_snapshot_done(MongoContext *context, Writer *writer, uint64_t fence,
+								StorageError *error);
+extern bool writer_take_turn(Writer *writer, StorageError *error);
+extern void writer_give_turn(Writer *writer);
+
+#endif							/* PGSYNC_WRITER_PRIVATE_H */
