@@ -333,6 +333,22 @@ read_function(PlanReader *reader, const JsonNode *node)
 	return expr;
 }
 
+/* [-]digits: leading zeros are allowed (7.2) */
+static bool
+is_integer_text(SyncString text)
+{
+	uint32_t	i = text.len > 0 && text.data[0] == '-';
+
+	if (i == text.len)
+		return false;
+	for (; i < text.len; i++)
+	{
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+	}
+	return true;
+}
+
 static const Expr *
 read_literal(PlanReader *reader, const JsonNode *node, SyncString type)
 {
@@ -345,9 +361,10 @@ read_literal(PlanReader *reader, const JsonNode *node, SyncString type)
 	else if (is(type, "lit_int"))
 	{
 		text = need_text(reader, node, "base10");
-		value = integer_from_digits(text.data, text.len, reader->arena);
-		if (text.len == 0)
-			fail(reader, SYNC_ERROR_CONFIG, "an integer without digits");
+		if (is_integer_text(text))
+			value = integer_from_digits(text.data, text.len, reader->arena);
+		else
+			fail(reader, SYNC_ERROR_CONFIG, "an integer that is none");
 	}
 	else if (is(type, "lit_double"))
 	{

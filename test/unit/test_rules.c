@@ -637,6 +637,11 @@ test_stored_plan_refused(void **state)
 	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"data\",\"source\":{\"function\":0,"
 							"\"outputName\":\"value\"}}"), SYNC_ERROR_CONFIG);
 	read_stored(stored_plan("1", "\"star\"", "5"), SYNC_ERROR_CONFIG);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"lit_int\",\"base10\":\"-007\"}"), SYNC_OK);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"lit_int\",\"base10\":\"0-\"}"),
+				SYNC_ERROR_CONFIG);
+	read_stored(stored_plan("1", "\"star\"", "{\"type\":\"lit_int\",\"base10\":\"-\"}"),
+				SYNC_ERROR_CONFIG);
 	read_stored("{}", SYNC_ERROR_CONFIG);
 	read_stored("[", SYNC_ERROR_VALUE);
 	read_stored("{\"plan\":\"\xC3\"}", SYNC_ERROR_CONFIG);
