@@ -21,8 +21,9 @@ CORE_OBJS = $(addprefix src/core/, \
 	value.o integer.o number.o text.o json.o json_read.o \
 	bucket_ops.o identity.o row_copy.o bson_bytes.o lsn.o \
 	arena.o buffer.o error.o)
-MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o collections.o streams.o \
-	stream_doc.o bson_util.o turn.o)
+MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o bson_util.o \
+	collections.o streams.o stream_doc.o deploy.o terminate.o \
+	batch.o writer.o group.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
 MONGO_OBJS = $(MONGO_PLACED) $(UNLISTED)
 # what is still being written and has no place above yet
 UNLISTED = $(filter-out $(PLACED), $(patsubst %.c, %.o, $(sort $(wildcard src/*/*.c))))
@@ -75,7 +76,7 @@ C11 = assert ctype errno inttypes limits locale math setjmp stdalign stdarg stda
 SYSTEM = fcntl netdb poll pthread signal strings unistd netinet/[a-z]* sys/[a-z]*
 CORE_MAY = $(C11:%=%\.h) unistd\.h core/[a-z_]*\.h yaml\.h gmp\.h openssl/[a-z0-9]*\.h \
 	unicode/[a-z]*\.h common/shortest_dec\.h sanitizer/asan_interface\.h
-MONGO_MAY = $(C11:%=%\.h) $(SYSTEM:%=%\.h) core/[a-z_]*\.h mongo/[a-z_]*\.h \
+MONGO_MAY = $(C11:%=%\.h) $(SYSTEM:%=%\.h) core/[a-z_]*\.h mongo/[a-z0-9_]*\.h \
 	mongoc/[a-z-]*\.h bson/[a-z-]*\.h mongoc\.h bson\.h openssl/[a-z0-9]*\.h
 space := $(subst ,, )
 # a header beside the file, or one of the list
