@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * mongo_test.h
+ *	  What the tests of src/mongo that need a server share: a database of their
+ *	  own, jobs, batches of hand-made changes, reading back.
+ *
+ * The server is named by PGSYNC_TEST_MONGODB_URI; without it the tests fail.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef MONGO_TEST_H
+#define MONGO_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <mongoc/mongoc.h>
+
+#include "core/change.h"
+#include "core/rules.h"
+#include "mongo/mongo.h"
+#include "mongo/writer.h"
+
+#define TEST_WAIT_SECONDS	30
+
+/* one process of pgsync: a thread and what it has open */
+typedef struct Stand
+{
+	char		database[64];
+	int			wake_fd;
+	MongoThread *thread;
+	SourceIdentity self;
+	StreamDoc  *stream;
+	WriteBatch *batch;
+	mongoc_client_t *client;	/* the test's own, for looking and meddling */
+} Stand;
+
+extern Stand *stand_create(const char *database);	/* NULL: a new one */
+extern void stand_start(Stand *stand);	/* the thread */
+extern void stand_stop(Stand *stand);	/* the thread, as a process that dies */
+extern void stand_destroy(Stand *stand);	/* drops the database too */
+extern void stand_forget(Stand *stand); /* without dropping it */
+
+extern StorageError stand_try(Stand *stand, MongoJobFunction function, void *arg);
+extern void stand_run(Stand *stand, MongoJobFunction function, void *arg);	/* must succeed */
+extern int32_t stand_deploy(Stand *stand, const char *content);
+extern void stand_open(Stand *stand, int32_t stream_id);
+extern void stand_write(Stand *stand, const WriterOptions *options);	/* starts the writer */
+
+/* batches: items are added to stand->batch, which is made if need be */
+extern WriteItem *add(Stand *stand, WriteItemKind kind, uint64_t lsn);
+extern void submit(Stand *stand);
+extern WriterProgress wait_idle(Stand *stand);	/* until everything is stored, or failed */
+extern WriterProgress stored(Stand *stand); /* submit, wait, and it must not have failed */
+extern StorageError failure(Stand *stand);	/* submit, wait, and it must have failed */
+
+/* a table without rules: rows are evaluated by hand */
+extern SourceTable *table_create(const char *name);
+extern SourceKey key_of(const char *id);
+
+/* bucket names, ended by NULL: the row is put into them as table/id with that JSON */
+extern RowChange *add_row(Stand *stand, RowChangeKind kind, SourceTable *table, const char *id,
+						  const char *json, ...);
+extern RowChange *add_delete(Stand *stand, SourceTable *table, const char *id);
+extern void add_lookup(Stand *stand, RowChange *change, const char *value);
+extern WriteItem *add_table(Stand *stand, WriteItemKind kind, SourceTable *table, bool done);
+
+/* reading back */
+extern int64_t count_documents(Stand *stand, const char *collection, const char *filter);
+/* the field of the only document that matches, as JSON; "absent" and "none" otherwise */
+extern char *field_of(Stand *stand, const char *collection, const char *filter,
+					  const char *path);
+extern void command(Stand *stand, const char *json);
+/* "PUT a1 12, REMOVE a2 13": ops of a bucket in order; ids relative to base if not 0 */
+extern char *ops_of(Stand *stand, const char *bucket);
+
+#define assert_field(stand, collection, filter, path, expected) \
+	do { \
+		char	   *got_ = field_of(stand, collection, filter, path); \
+		assert_string_equal(got_, expected); \
+		free(got_); \
+	} while (0)
+
+#define assert_ops(stand, bucket, expected) \
+	do { \
+		char	   *got_ = ops_of(stand, bucket); \
+		assert_string_equal(got_, expected); \
+		free(got_); \
+	} while (0)
+
+#endif							/* MONGO_TEST_H */
