@@ -17,7 +17,7 @@ CREATE TABLE todos (
 	priority integer,
 	due date,
 	price numeric(8, 2),
-	created_at timestamptz NOT NULL DEFAULT '2026-03-01 12:00:00+00'
+	seen timestamptz
 );
 CREATE TABLE announcements (id uuid PRIMARY KEY, title text NOT NULL, published boolean NOT NULL);
 

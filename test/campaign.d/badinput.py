@@ -182,8 +182,8 @@ class Cases:
     def rules(self):
         db = self.database()
         for rules, words in (('bucket_definitions: [', ['line']), ('', []), ('just text', []),
-                             ('bucket_definitions:\n  a:\n    data: SELEC * FROM t\n', []),
-                             ('bucket_definitions:\n  a:\n    data: SELECT * FROM t WHERE id = bucket.x\n', ['x'])):
+                             ('bucket_definitions:\n  a:\n    data:\n      - SELEC * FROM t\n', []),
+                             ('bucket_definitions:\n  a:\n    data:\n      - SELECT * FROM t WHERE id = bucket.x\n', ['x'])):
             refused(db, 'SELECT pgsync_deploy(%s)', (rules,), words)
             found = db.sql('SELECT level, line, message FROM pgsync_validate(%s)', (rules,))
             check(any(level in ('fatal', 'error') for level, _, _ in found), f'pgsync_validate({rules!r}): {found}')

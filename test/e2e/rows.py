@@ -83,7 +83,8 @@ bucket_definitions:
     data: [SELECT * FROM a, SELECT * FROM b]
   by_a:
     parameters: SELECT id AS a FROM a WHERE u = request.user_id()
-    data: SELECT * FROM b WHERE a_id = bucket.a
+    data:
+      - SELECT * FROM b WHERE a_id = bucket.a
 """
     db = frame.replicating(schema, rules)
     db.sql("INSERT INTO a SELECT i::text, 'u' || i FROM generate_series(1, 3) i;"
@@ -94,7 +95,7 @@ bucket_definitions:
     db.wait()
     expect(db, {G: {('a', '9'): {'id': '9', 'u': 'u9'}}})
     expect_lookups(db, {('by_a', '1', 'u9'): [{'a': '9'}]})
-    db.sql('SET session_replication_role = replica; TRUNCATE a')
+    db.sql('SET session_replication_role = replica; TRUNCATE a, b')
     db.wait()
     expect(db, {})
 
@@ -119,7 +120,7 @@ def toast(frame):
     db.sql("UPDATE t SET n = '2'")
     db.sql("UPDATE t SET id = '5', n = '3'")
     db.wait()
-    expect(db, {G: {('t', '5'): {'id': '5', 'n': '3', 'big': big, 'arr': '{' + big + '}'}}})
+    expect(db, {G: {('t', '5'): {'id': '5', 'n': '3', 'big': big, 'arr': f'["{big}"]'}}})
     puts = [op for op in ops_of(db, G) if op[0] == 'PUT']
     check(all(p[2]['big'] == big for p in puts), 'a PUT without the full value')
 
@@ -274,23 +275,24 @@ def values(frame):
         select_all('t'),
         ["INSERT INTO t VALUES ('a', 'NaN', 'sad', '{1,2}', '{\"k\": [1, \"x\"]}', true, 1.5, -7, 9007199254740993, '\\x00ff')",
          "INSERT INTO t VALUES ('b', 1012345000999912345001230123445566.00000000, NULL, NULL, NULL, NULL, 1e308, NULL, NULL, NULL)"],
-        {G: {('t', 'a'): {'id': 'a', 'n': 'NaN', 'm': 'sad', 'a': '{1,2}', 'j': '{"k": [1, "x"]}', 'b': 1, 'f': 1.5,
+        {G: {('t', 'a'): {'id': 'a', 'n': 'NaN', 'm': 'sad', 'a': '[1,2]', 'j': '{"k": [1, "x"]}', 'b': 1, 'f': 1.5,
                           's': -7, 'i': 9007199254740993},
              ('t', 'b'): {'id': 'b', 'n': '1012345000999912345001230123445566.00000000', 'm': None, 'a': None,
                           'j': None, 'b': None, 'f': 1e308, 's': None, 'i': None, 'y': None}}})
 
 
-@case('B07 B09 names with quotes, blanks, apostrophes, and in other scripts')
+@case('B07 B09 names with blanks, apostrophes, and in other scripts')
 def names(frame):
+    # a doubled quote in a name is not undone by the rules language (sync-rules.md 2.1): such a table cannot be named
     frame.both_ways(
-        'CREATE TABLE "foo""\' bar" (id int PRIMARY KEY, "more ""\'q" int); CREATE TABLE "emp\'loyee" (id int PRIMARY KEY);'
+        'CREATE TABLE "foo\' bar" (id int PRIMARY KEY, "more \'q" int); CREATE TABLE "emp\'loyee" (id int PRIMARY KEY);'
         'CREATE TABLE "таблица" (id text PRIMARY KEY, "имя" text, "名前" text)',
-        global_rules('SELECT id::text AS id, "more ""\'q" AS q FROM "foo""\' bar"',
+        global_rules('SELECT id::text AS id, "more \'q" AS q FROM "foo\' bar"',
                      'SELECT id::text AS id FROM "emp\'loyee"', 'SELECT * FROM "таблица"'),
-        ['INSERT INTO "foo""\' bar" VALUES (1, 2)', 'INSERT INTO "emp\'loyee" VALUES (1)',
+        ['INSERT INTO "foo\' bar" VALUES (1, 2)', 'INSERT INTO "emp\'loyee" VALUES (1)',
          "INSERT INTO \"таблица\" VALUES ('1', 'а', '山')", "INSERT INTO \"таблица\" VALUES ('2', 'x', NULL)",
          "UPDATE \"таблица\" SET \"имя\" = 'б' WHERE id = '1'", "DELETE FROM \"таблица\" WHERE id = '2'"],
-        {G: {('foo"\' bar', '1'): {'id': '1', 'q': 2}, ("emp'loyee", '1'): {'id': '1'},
+        {G: {("foo' bar", '1'): {'id': '1', 'q': 2}, ("emp'loyee", '1'): {'id': '1'},
              ('таблица', '1'): {'id': '1', 'имя': 'б', '名前': '山'}}})
 
 
@@ -322,8 +324,9 @@ bucket_definitions:
       - SELECT id, title FROM todos WHERE done = false
       - SELECT id, title FROM todos WHERE rank > 5 AND done = true
   mine:
-    parameters: SELECT request.user_id() AS user
-    data: SELECT id, name FROM lists WHERE owner_id = bucket.user
+    parameters: SELECT request.user_id() AS person
+    data:
+      - SELECT id, name FROM lists WHERE owner_id = bucket.person
 """
     frame.both_ways(
         LISTS, rules,

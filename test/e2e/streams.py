@@ -157,7 +157,7 @@ def compare_with_recorded(db, step, what):
 def redeploy(frame):
     db = frame.replicating(T + "; INSERT INTO t SELECT i::text, i FROM generate_series(1, 3000) i", select_all('t'))
     first = db.served()
-    second = db.deploy('bucket_definitions:\n  all_of_t:\n    data: SELECT id, n FROM t\n')
+    second = db.deploy('bucket_definitions:\n  all_of_t:\n    data:\n      - SELECT id, n FROM t\n')
     check(second > first.stream, 'stream ids grow')
     db.sql("INSERT INTO t VALUES ('new', 1)")
     now = db.wait_served(second)
@@ -191,8 +191,8 @@ def bad_rules(frame):
     db = frame.database(T)
     stream = db.deploy(select_all('t'))
     before = list(db.mongo.sync_rules.find())
-    for rules in ('bucket_definitions: [', 'bucket_definitions:\n  g:\n    data: SELEC 1\n', 'nothing: 1\n',
-                  'bucket_definitions:\n  g:\n    data: SELECT * FROM t WHERE nosuch(n) = bucket.x\n'):
+    for rules in ('bucket_definitions: [', 'bucket_definitions:\n  g:\n    data:\n      - SELEC 1\n', 'nothing: 1\n',
+                  'bucket_definitions:\n  g:\n    data:\n      - SELECT * FROM t WHERE nosuch(n) = bucket.x\n'):
         try:
             db.deploy(rules)
         except psycopg2.Error as error:
@@ -214,7 +214,7 @@ def api_deploy(frame):
     db.wait_served(stream)
     db.wait()
     expect(db, {G: {('t', 'a'): {'id': 'a', 'n': 1}}})
-    second = deploy_as_api(db, 'bucket_definitions:\n  g2:\n    data: SELECT * FROM t\n')
+    second = deploy_as_api(db, 'bucket_definitions:\n  g2:\n    data:\n      - SELECT * FROM t\n')
     db.wait_served(second)
     expect_ids(db, 'g2[]', ['a'])
 
@@ -293,7 +293,7 @@ def stop_start(frame):
     db.sql("INSERT INTO t VALUES ('1', 1)")
     db.wait()
     text = db.stop()[0][0]
-    check('keeps' in text, text)
+    check('WAL' in text and 'powersync_' in text, text)
     db.sql("INSERT INTO t VALUES ('2', 1)")
     wait_until(lambda: not any(s['pid'] for s in db.status()), 60, lambda: f'workers ended: {db.status()}')
     frame.cluster.restart()
@@ -404,7 +404,8 @@ bucket_definitions:
     parameters:
       - SELECT grp FROM m WHERE user_id = request.user_id() AND level = request.parameters() ->> 'level'
       - SELECT grp FROM m WHERE user_id = request.jwt() ->> 'other'
-    data: SELECT * FROM d WHERE grp = bucket.grp
+    data:
+      - SELECT * FROM d WHERE grp = bucket.grp
 """
     db = frame.replicating(schema, rules)
     db.sql("INSERT INTO m VALUES ('1', 'u', 3, 'g'); INSERT INTO d VALUES ('x', 'g')")
