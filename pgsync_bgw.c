@@ -50,8 +50,11 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 /* a batch is handed over when it has this size, in bytes */
 #define BATCH_BYTES			((size_t) 256 * 1024)
 
-/* how long a clean stop waits for what is being written */
+/* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
+/* ... and every end for the flush that is under way: a transaction that is left
+ * open on the server would block all writers for a minute */
+#define DRAIN_WAIT_MS		1000
 
 Worker	   *MyWorker = NULL;
 
@@ -92,8 +95,11 @@ on_worker_exit(int code, Datum arg)
 	if (worker == NULL)
 		return;
 	slot_confirm(worker, true);
-	if (worker->storage != NULL)
+	if (worker->storage != NULL && worker->storage->thread != NULL)
+	{
+		(void) mongo_thread_drain(worker->storage->thread, DRAIN_WAIT_MS);
 		storage_link_close(worker->storage, 0);
+	}
 	turn_forget(worker->shared->turn, worker->index);
 	worker_detach(worker->shared, worker->entry);
 }

@@ -78,6 +78,12 @@ extern MongoThread *mongo_thread_start(const MongoTarget *target, StorageError *
 /* "host1:27017,host2:27017": what messages may show; valid while the thread is */
 extern const char *mongo_thread_hosts(const MongoThread *thread);
 
+/*
+ * Begins no flush and no job any more; what runs now goes on.  True when
+ * nothing runs (any more) within timeout_ms: then no transaction is left open.
+ */
+extern bool mongo_thread_drain(MongoThread *thread, int timeout_ms);
+
 /* Asks running and waiting jobs to end soon (shuts the sockets down); idempotent. */
 extern void mongo_thread_cancel(MongoThread *thread);
 

@@ -77,6 +77,8 @@ struct MongoThread
 	pthread_cond_t end;
 	/* below: under mutex */
 	bool		ended;			/* the thread touches nothing any more */
+	bool		busy;			/* in a job or a flush */
+	bool		draining;		/* begin nothing any more */
 	MongoJob   *first_job;
 	MongoJob   *last_job;
 	Writer	   *writer;			/* set once; NULL: none started */

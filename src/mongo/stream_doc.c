@@ -50,6 +50,7 @@ binding_decode(const bson_t *document, StreamBinding *binding)
 	uint32_t	len;
 	const char *text = read_text(document, "system_identifier", &len);
 	int64_t		number = 0;
+	bson_iter_t field;
 
 	memset(binding, 0, sizeof(*binding));
 	binding->exists = true;
@@ -62,6 +63,15 @@ binding_decode(const bson_t *document, StreamBinding *binding)
 			  sizeof(binding->identity.database_name));
 	copy_text(document, "host", binding->identity.host, sizeof(binding->identity.host));
 	copy_text(document, "lock_id", binding->lock_id, sizeof(binding->lock_id));
+	if (find_field(document, "session", &field) && BSON_ITER_HOLDS_BINARY(&field))
+	{
+		const uint8_t *bytes;
+
+		bson_iter_binary(&field, NULL, &len, &bytes);
+		binding->has_session = len == SESSION_ID_LEN;
+		if (binding->has_session)
+			memcpy(binding->session, bytes, SESSION_ID_LEN);
+	}
 }
 
 bool

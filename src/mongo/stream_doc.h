@@ -10,6 +10,8 @@
 
 #include "mongo/mongo_private.h"
 
+#define SESSION_ID_LEN	16
+
 /* ---- bindings: our collection pgsync_streams, _id = stream id */
 
 typedef struct StreamBinding
@@ -17,6 +19,8 @@ typedef struct StreamBinding
 	bool		exists;
 	SourceIdentity identity;
 	char		lock_id[LOCK_ID_LEN + 1];	/* empty: none yet */
+	bool		has_session;
+	uint8_t		session[SESSION_ID_LEN];	/* of the holder of that lock */
 } StreamBinding;
 
 extern bool binding_read(MongoContext *context, int32_t stream_id, StreamBinding *binding,

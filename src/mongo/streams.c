@@ -356,6 +356,57 @@ check_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 	return error->kind == STORAGE_OK;
 }
 
+/*
+ * The session that our transactions run in, as the server names it.
+ */
+static void
+append_session(MongoContext *context, bson_t *set)
+{
+	bson_iter_t id;
+	const uint8_t *bytes;
+	uint32_t	len = 0;
+
+	if (context->session == NULL ||
+		!bson_iter_init_find(&id, mongoc_client_session_get_lsid(context->session), "id") ||
+		!BSON_ITER_HOLDS_BINARY(&id))
+		return;
+	bson_iter_binary(&id, NULL, &len, &bytes);
+	if (len == SESSION_ID_LEN)
+		bson_append_binary(set, "session", -1, BSON_SUBTYPE_UUID, bytes, len);
+}
+
+/*
+ * A predecessor that was killed may have left a transaction open.  The server
+ * keeps it for a minute, and with it the lock on the op id sequence, so that
+ * nobody could write; ending the session ends it now.  That this fails does not
+ * matter: then we wait for the minute to pass.
+ */
+static void
+end_predecessor_session(MongoContext *context, const StreamBinding *binding)
+{
+	bson_t		command = BSON_INITIALIZER;
+	bson_t		sessions;
+	bson_t		session;
+	bson_error_t ignored;
+
+	BSON_APPEND_ARRAY_BEGIN(&command, "killSessions", &sessions);
+	BSON_APPEND_DOCUMENT_BEGIN(&sessions, "0", &session);
+	bson_append_binary(&session, "id", -1, BSON_SUBTYPE_UUID, binding->session, SESSION_ID_LEN);
+	bson_append_document_end(&sessions, &session);
+	bson_append_array_end(&command, &sessions);
+	(void) mongoc_client_command_simple(context->client, "admin", &command, NULL, NULL, &ignored);
+	bson_destroy(&command);
+}
+
+/* Is the binding that of an earlier process of this very server? */
+static bool
+is_predecessor(const StreamBinding *binding, const SourceIdentity *self)
+{
+	return binding_matches(binding, self) &&
+		binding->identity.timeline == self->timeline &&
+		strcmp(binding->identity.host, self->host) == 0;
+}
+
 /* A binding that exists keeps its identity: the caller compares it with the slot's. */
 static bool
 write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
@@ -371,6 +422,7 @@ write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 	if (!request->binding.exists)
 		append_identity(&set, &request->open->self);
 	BSON_APPEND_UTF8(&set, "lock_id", request->lock_id);
+	append_session(context, &set);
 	bson_append_document_end(&update, &set);
 	if (!request->binding.exists)
 	{
@@ -391,16 +443,13 @@ open_body(MongoContext *context, void *arg, StorageError *error)
 {
 	static const StreamState states[] = {STREAM_PROCESSING, STREAM_ACTIVE};
 	OpenRequest *request = arg;
-	const SourceIdentity *self = &request->open->self;
-	const SourceIdentity *bound = &request->binding.identity;
 	const char *known = "";
 
 	bson_reinit(request->document);
 	if (!binding_read(context, request->open->stream_id, &request->binding, error) ||
 		!check_binding(context, request, error))
 		return false;
-	if (request->binding.exists && bound->timeline == self->timeline &&
-		strcmp(bound->host, self->host) == 0)
+	if (is_predecessor(&request->binding, &request->open->self))
 		known = request->binding.lock_id;
 	bson_destroy(request->document);
 	return lock_stream(context, request->open->stream_id, states, 2, known, request->lock_id,
@@ -453,6 +502,12 @@ storage_open_stream(MongoContext *context, void *arg, StorageError *error)
 	stream = stream_doc_create(open->stream_id);
 	if (stream == NULL)
 		storage_error_set(error, STORAGE_SERVER, "out of memory");
+	else if (binding_read(context, open->stream_id, &request.binding, error) &&
+			 request.binding.has_session && !context->holds_stream &&
+			 is_predecessor(&request.binding, &open->self))
+		end_predecessor_session(context, &request.binding);
+	if (error->kind != STORAGE_OK)
+		 /* reported below */ ;
 	else if (transaction_run(context, open_body, &request, NULL, error))
 	{
 		hold_stream(context, open->stream_id, request.lock_id);

@@ -316,9 +316,20 @@ next_work(MongoThread *thread, bool *stop)
 
 	*stop = false;
 	pthread_mutex_lock(&thread->mutex);
+	thread->busy = false;
+	if (thread->draining)
+		pthread_cond_broadcast(&thread->end);
 	for (;;)
 	{
-		if (thread->first_job != NULL)
+		if (thread->draining)
+		{
+			if (atomic_load(&thread->cancelled))
+			{
+				*stop = true;
+				break;
+			}
+		}
+		else if (thread->first_job != NULL)
 		{
 			job = thread->first_job;
 			thread->first_job = job->next;
@@ -331,10 +342,11 @@ next_work(MongoThread *thread, bool *stop)
 			*stop = true;
 			break;
 		}
-		if (thread->writer != NULL && writer_has_work(thread->writer))
+		if (!thread->draining && thread->writer != NULL && writer_has_work(thread->writer))
 			break;
 		pthread_cond_wait(&thread->work, &thread->mutex);
 	}
+	thread->busy = !*stop;
 	pthread_mutex_unlock(&thread->mutex);
 	return job;
 }
@@ -484,21 +496,45 @@ mongo_thread_cancel(MongoThread *thread)
 	pthread_mutex_unlock(&thread->mutex);
 }
 
-bool
-mongo_thread_stop(MongoThread *thread, int timeout_ms)
+static struct timespec
+time_after(int ms)
 {
 	struct timespec until;
-	bool		ended;
 
-	mongo_thread_cancel(thread);
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += timeout_ms / 1000;
-	until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += (long) (ms % 1000) * 1000000;
 	if (until.tv_nsec >= 1000000000)
 	{
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
 	}
+	return until;
+}
+
+bool
+mongo_thread_drain(MongoThread *thread, int timeout_ms)
+{
+	struct timespec until = time_after(timeout_ms);
+	bool		idle;
+
+	pthread_mutex_lock(&thread->mutex);
+	thread->draining = true;
+	while (thread->busy &&
+		   pthread_cond_timedwait(&thread->end, &thread->mutex, &until) != ETIMEDOUT)
+		;
+	idle = !thread->busy;
+	pthread_mutex_unlock(&thread->mutex);
+	return idle;
+}
+
+bool
+mongo_thread_stop(MongoThread *thread, int timeout_ms)
+{
+	struct timespec until = time_after(timeout_ms);
+	bool		ended;
+
+	mongo_thread_cancel(thread);
 	pthread_mutex_lock(&thread->mutex);
 	while (!thread->ended &&
 		   pthread_cond_timedwait(&thread->end, &thread->mutex, &until) != ETIMEDOUT)

@@ -203,7 +203,7 @@ history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool
 	return NULL;
 }
 
-static void
+void
 report_history_changed(Worker *worker, const char *reason, bool adoptable)
 {
 	const char *hint = adoptable ?
@@ -214,7 +214,7 @@ report_history_changed(Worker *worker, const char *reason, bool adoptable)
 						   psprintf("history changed: %s", reason), hint, "55000");
 	ereport(LOG,
 			(errmsg("pgsync does not continue replication stream %d: history changed",
-					worker->stream->id),
+					worker->entry->stream),
 			 errdetail("Reason: %s.", reason),
 			 errhint("%s", hint)));
 	worker_finish(worker, PHASE_HISTORY_CHANGED);
@@ -253,6 +253,14 @@ slot_ensure(Worker *worker)
 	difference = history_difference(worker, &facts, stored, &adoptable);
 	if (difference != NULL)
 		report_history_changed(worker, difference, adoptable);
+	if (stream->bound_to.timeline != worker->self.timeline)
+	{
+		StorageOpenStream renew = {.self = worker->self, .stream_id = stream->id};
+
+		/* from here on positions are those of the new timeline */
+		storage_link_run(worker->storage, storage_adopt_stream, &renew, sizeof(renew));
+		stream->bound_to = worker->self;
+	}
 
 	if (facts.exists && facts.invalidated)
 	{

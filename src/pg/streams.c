@@ -243,13 +243,18 @@ void
 worker_open_stream(Worker *worker)
 {
 	StorageOpenStream open = {0};
+	StorageError error;
 
 	if (worker->stream != NULL)
 		stream_doc_free(worker->stream);
 	worker->stream = NULL;
 	open.self = worker->self;
 	open.stream_id = worker->entry->stream;
-	storage_link_run(worker->storage, storage_open_stream, &open, sizeof(open));
+	storage_link_try(worker->storage, storage_open_stream, &open, sizeof(open), &error);
+	if (error.kind == STORAGE_BINDING)
+		report_history_changed(worker, pstrdup(error.message), true);
+	if (error.kind != STORAGE_OK)
+		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
 	worker->stream = open.stream;
 	worker->was_active = open.stream->state == STREAM_ACTIVE;
 	adopt_tables(worker);

@@ -246,6 +246,9 @@ extern void worker_replace_stream(Worker *worker, bool slot_lost, const char *re
 
 /* slot.c */
 extern void slot_ensure(Worker *worker);
+/* ends the worker; adoptable: pgsync_adopt() would make it go on */
+extern void report_history_changed(Worker *worker, const char *reason, bool adoptable)
+			pg_attribute_noreturn();
 extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);
 
