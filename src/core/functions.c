@@ -518,7 +518,7 @@ static bool
 function_json_array_length(ExprContext *context, int arg_count, const SyncValue *args,
 						   SyncValue *result)
 {
-	return json_array_length(context->fixed_json, args[0], arg_count >= 2 ? &args[1] : NULL,
+	return json_count_elements(context->fixed_json, args[0], arg_count >= 2 ? &args[1] : NULL,
 							 context->arena, result, context->error);
 }
 

@@ -119,7 +119,7 @@ extern bool json_get(JsonOperator op, bool fixed, SyncValue document, SyncValue 
 					 SyncArena *arena, SyncValue *result, SyncError *error);
 
 /* json_array_length(document[, path]); path NULL pointer = not given */
-extern bool json_array_length(bool fixed, SyncValue document, const SyncValue *path,
+extern bool json_count_elements(bool fixed, SyncValue document, const SyncValue *path,
 							  SyncArena *arena, SyncValue *result, SyncError *error);
 
 /* json_keys(document) */

@@ -246,7 +246,7 @@ json_get(JsonOperator op, bool fixed, SyncValue document, SyncValue path,
 }
 
 bool
-json_array_length(bool fixed, SyncValue document, const SyncValue *path,
+json_count_elements(bool fixed, SyncValue document, const SyncValue *path,
 				  SyncArena *arena, SyncValue *result, SyncError *error)
 {
 	const JsonNode *node;

@@ -39,10 +39,7 @@
 #include "varatt.h"
 #endif
 
-/* the core has a function of the same name as one of the server's */
-#define json_array_length core_json_array_length
 #include "core/json.h"
-#undef json_array_length
 
 /* ColumnConversion.kind */
 #define CONVERT_BOOL		'b'

@@ -348,13 +348,13 @@ other_functions(void **state)
 	SyncValue	result;
 	SyncValue	path = text("$.a.b");
 
-	assert_true(json_array_length(true, text(DOC), &path, arena, &result, NULL));
+	assert_true(json_count_elements(true, text(DOC), &path, arena, &result, NULL));
 	assert_int_equal(result.integer, 3);
-	assert_true(json_array_length(true, text("{}"), NULL, arena, &result, NULL));
+	assert_true(json_count_elements(true, text("{}"), NULL, arena, &result, NULL));
 	assert_int_equal(result.integer, 0);
-	assert_true(json_array_length(true, text("{}"), &path, arena, &result, NULL));
+	assert_true(json_count_elements(true, text("{}"), &path, arena, &result, NULL));
 	assert_true(value_is_null(result));
-	assert_false(json_array_length(true, text("x"), NULL, arena, &result, NULL));
+	assert_false(json_count_elements(true, text("x"), NULL, arena, &result, NULL));
 
 	assert_true(json_keys(text("{\"b\":1,\"2\":{},\"a\\\"\":[]}"), arena, &result, NULL));
 	assert_bytes(((SyncString) {result.data, result.len}), "[\"2\",\"b\",\"a\\\"\"]");
