@@ -454,7 +454,7 @@ write_once(Flush *flush, MongoContext *context, bool transaction, StorageError *
 		if (transaction ? run_transaction(flush, context, error) :
 			run_update(flush, context, error))
 		{
-			flush->written = true;
+			flush->written++;
 			flush->writer->position = flush->next;
 			if (flush->last_op > flush->writer->sequence)
 				flush->writer->sequence = flush->last_op;

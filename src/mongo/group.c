@@ -903,9 +903,6 @@ flush_collect_removal(Flush *flush, MongoContext *context, const SourceTableId *
 	}
 	build_table_range(&filter, table);
 	BSON_APPEND_INT64(&opts, "limit", limit);
-	BSON_APPEND_DOCUMENT_BEGIN(&opts, "sort", &part);
-	BSON_APPEND_INT32(&part, "_id", 1);
-	bson_append_document_end(&opts, &part);
 	BSON_APPEND_DOCUMENT_BEGIN(&opts, "projection", &part);
 	BSON_APPEND_INT32(&part, "c", 0);
 	bson_append_document_end(&opts, &part);

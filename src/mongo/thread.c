@@ -135,6 +135,14 @@ parse_target(const MongoTarget *target, StorageError *error)
 						  "or a special character in user or password is not percent-encoded");
 		return NULL;
 	}
+	/* a slash in the password ends the hosts, and what is left of it would be shown */
+	if (mongoc_uri_get_database(uri) != NULL && strchr(mongoc_uri_get_database(uri), '@') != NULL)
+	{
+		storage_error_set(error, STORAGE_BAD_URI,
+						  "a special character in user or password is not percent-encoded");
+		mongoc_uri_destroy(uri);
+		return NULL;
+	}
 	insecure = insecure_option(uri);
 	if (insecure != NULL && !target->allow_insecure_tls)
 	{

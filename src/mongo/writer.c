@@ -408,8 +408,7 @@ report_flush(Writer *writer, const Flush *flush)
 	const StreamPosition *position = &writer->position;
 
 	pthread_mutex_lock(&writer->thread->mutex);
-	if (flush->written)
-		progress->flushes++;
+	progress->flushes += flush->written;
 	progress->ops += (int64_t) flush->ops.count;
 	progress->transactions += point->counts.transactions;
 	progress->rows += point->counts.rows;
@@ -540,7 +539,7 @@ step_position(Writer *writer, MongoContext *context, WriteItem *item, StorageErr
 	if (!ok)
 		return false;
 	flush_init(&flush, writer);
-	flush.written = true;
+	flush.written = 1;
 	flush.point.item = item->next;
 	report_flush(writer, &flush);
 	advance_to(writer, &flush.point);

@@ -163,7 +163,7 @@ typedef struct Flush
 	StreamPosition next;
 	bool		checkpoint;
 	bool		mismatch;		/* the stream document is not as we left it */
-	bool		written;		/* something was, and the lock is extended */
+	int			written;		/* updates of the stream document: each extends the lock */
 	int64_t		last_op;
 } Flush;
 

@@ -59,6 +59,23 @@ extern WriterProgress wait_idle(Stand *stand);	/* until everything is stored, or
 extern WriterProgress stored(Stand *stand); /* submit, wait, and it must not have failed */
 extern StorageError failure(Stand *stand);	/* submit, wait, and it must have failed */
 
+/* rows of a table that rules read */
+typedef struct RulesTable
+{
+	SourceTable *table;
+	SyncArena  *plan_arena;
+	SyncRowType type;
+	SyncColumn	columns[8];
+	int			identity;		/* the first column */
+} RulesTable;
+
+/* columns, ended by NULL; the first one is the identity.  prefix: of bucket names */
+extern RulesTable *rules_table_create(const char *yaml, const char *prefix, const char *name, ...);
+extern void rules_table_free(RulesTable *table);
+/* values by column; undefined ones make the change incomplete.  key_before: NULL, or the old key */
+extern RowChange *add_values(Stand *stand, RowChangeKind kind, RulesTable *table,
+							 const SyncValue *values, const char *key_before);
+
 /* a table without rules: rows are evaluated by hand */
 extern SourceTable *table_create(const char *name);
 extern SourceKey key_of(const char *id);

@@ -336,6 +336,97 @@ add_delete(Stand *stand, SourceTable *table, const char *id)
 	return change;
 }
 
+/* ---------------------------------------------------------------- rows with rules */
+
+RulesTable *
+rules_table_create(const char *yaml, const char *prefix, const char *name,...)
+{
+	RulesTable *result = calloc(1, sizeof(RulesTable));
+	RulesOptions options = {.default_schema = "public"};
+	BucketNaming naming = {{prefix, (uint32_t) strlen(prefix)}};
+	SyncArena  *arena = arena_create(0);
+	RulesMessage *messages = NULL;
+	const SyncPlan *plan;
+	const TableBinding *binding;
+	SyncError	error;
+	const char *column;
+	va_list		args;
+
+	result->plan_arena = arena_create(0);
+	plan = rules_compile(yaml, strlen(yaml), &options, result->plan_arena, &messages);
+	if (plan == NULL)
+		fail_msg("%s", messages != NULL ? messages->error.message : "no plan");
+	va_start(args, name);
+	while ((column = va_arg(args, const char *)) != NULL)
+		result->columns[result->type.column_count++].name =
+			(SyncString) {column, (uint32_t) strlen(column)};
+	va_end(args);
+	result->type.columns = result->columns;
+	result->type.identity_count = 1;
+	result->type.identity = &result->identity;
+	binding = plan_bind(plan, "public", name, &result->type, &naming, arena, &error);
+	if (binding == NULL)
+		fail_msg("%s", error.message);
+	result->table = source_table_create(arena, "public", name, 16385, binding, true);
+	assert_non_null(result->table);
+	result->table->id = source_table_id_new();
+	return result;
+}
+
+void
+rules_table_free(RulesTable *table)
+{
+	source_table_release(table->table);
+	arena_destroy(table->plan_arena);
+	free(table);
+}
+
+static SyncValue
+copy_value(SyncArena *arena, SyncValue value)
+{
+	if (value.type >= SYNC_TEXT || value.type == SYNC_BIGINT)
+		value.data = arena_strndup(arena, value.data, value.len);
+	return value;
+}
+
+RowChange *
+add_values(Stand *stand, RowChangeKind kind, RulesTable *table, const SyncValue *values,
+		   const char *key_before)
+{
+	SyncArena  *arena = batch_arena(stand);
+	RowChange  *change = arena_new(arena, RowChange);
+	SyncArena  *scratch = arena_create(0);
+	bool		complete = true;
+
+	arena_set_exhausted(scratch, out_of_memory);
+	change->kind = kind;
+	change->table = source_table_retain(table->table);
+	source_key_of_row(&table->type, values, scratch, &change->after);
+	if (key_before != NULL)
+	{
+		change->has_before = true;
+		change->before = key_of(key_before);
+	}
+	for (int i = 0; i < table->type.column_count; i++)
+		complete &= values[i].type != SYNC_UNDEFINED;
+	if (complete)
+	{
+		assert_int_equal(table_evaluate(table->table->binding, values, arena, &change->row),
+						 SYNC_OK);
+		change->row_copy = row_copy_encode(&table->type, values, arena);
+	}
+	else
+	{
+		change->values = arena_array(arena, SyncValue, (size_t) table->type.column_count);
+		for (int i = 0; i < table->type.column_count; i++)
+			change->values[i] = copy_value(arena, values[i]);
+		change->reread_key = copy_string(arena, "the key");
+	}
+	add(stand, WRITE_ROW, 0)->row = change;
+	arena_destroy(scratch);
+	return change;
+}
+
 static SyncString
 copy_bson(SyncArena *arena, const bson_t *document)
 {

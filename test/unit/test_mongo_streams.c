@@ -1,0 +1,626 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_mongo_streams.c
+ *	  The storage thread, and streams as a whole: who may hold one, deploying,
+ *	  adopting, resetting, cleaning.
+ *
+ * Needs a server: PGSYNC_TEST_MONGODB_URI (with_storage.py starts one).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "mongo_test.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mongo/turn.h"
+
+#define CONFIG "bucket_definitions:\n  global:\n    data: []\n"
+
+#define UPDATE(collection, filter, update) \
+	"{\"update\": \"" collection "\", \"updates\": [{\"q\": " filter ", \"u\": " update "}]}"
+
+static int
+setup(void **state)
+{
+	*state = stand_create(NULL);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	stand_destroy(*state);
+	return 0;
+}
+
+static StorageError
+try_open(Stand *stand, int32_t id)
+{
+	StorageOpenStream open = {.self = stand->self, .stream_id = id};
+	StorageError error = stand_try(stand, storage_open_stream, &open);
+
+	assert_true((error.kind == STORAGE_OK) == (open.stream != NULL));
+	stream_doc_free(open.stream);
+	return error;
+}
+
+/* ---------------------------------------------------------------- thread */
+
+static MongoThread *
+try_start(const char *uri, StorageError *error)
+{
+	MongoTarget target = {
+		.uri = uri, .database = "pgsync_unit", .connect_timeout_ms = 2000,
+		.socket_timeout_ms = 60000, .server_selection_timeout_ms = 30000
+	};
+
+	target.wake_fd = eventfd(0, EFD_CLOEXEC);
+	return mongo_thread_start(&target, error);
+}
+
+static void
+test_bad_uris(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"postgres://x",
+		"mongodb://",
+		"mongodb://user:secret@/",
+		"mongodb://user:12/sec@host/",
+		"mongodb://user:12/sec@host/?replicaSet=rs",
+		"mongodb://user:secret@host/?tls=true&tlsInsecure=true",
+		"mongodb://user:secret@host/?tls=true&tlsAllowInvalidCertificates=true",
+		"mongodb://user:secret@host/?tls=true&tlsAllowInvalidHostnames=true",
+		"mongodb://user:secret@host/?ssl=true&sslAllowInvalidCertificates=true"
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		StorageError error;
+
+		if (try_start(bad[i], &error) != NULL)
+			fail_msg("%s was accepted", bad[i]);
+		assert_int_equal(error.kind, STORAGE_BAD_URI);
+		assert_null(strstr(error.message, "secret"));
+		assert_null(strstr(error.message, "12"));
+		assert_null(strstr(error.message, "user:s"));
+	}
+}
+
+static void
+test_hosts_without_secrets(void **state)
+{
+	StorageError error;
+	MongoThread *thread = try_start("mongodb://user:secret@one,two:27018/?replicaSet=rs", &error);
+
+	(void) state;
+	assert_non_null(thread);
+	assert_string_equal(mongo_thread_hosts(thread), "one:27017,two:27018");
+	assert_true(mongo_thread_stop(thread, 5000));
+}
+
+static double
+now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+/* A socket that listens and never says a word; its port. */
+static int
+silent_server(int *fd)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t	len = sizeof(address);
+
+	*fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(*fd, (struct sockaddr *) &address, sizeof(address)), 0);
+	assert_int_equal(listen(*fd, 8), 0);
+	assert_int_equal(getsockname(*fd, (struct sockaddr *) &address, &len), 0);
+	return ntohs(address.sin_port);
+}
+
+/* A server that hangs does not keep the thread: not even with timeouts of a minute. */
+static void
+test_cancel_at_a_silent_server(void **state)
+{
+	int			fd;
+	int			port = silent_server(&fd);
+	char		uri[128];
+	StorageError error;
+	MongoThread *thread;
+	MongoJob   *job;
+	double		start;
+
+	(void) state;
+	snprintf(uri, sizeof(uri), "mongodb://user:secret@127.0.0.1:%d/?replicaSet=rs", port);
+	thread = try_start(uri, &error);
+	assert_non_null(thread);
+	job = mongo_submit(thread, storage_prepare, NULL);
+	usleep(200000);
+	assert_false(mongo_job_finished(job));
+	start = now_seconds();
+	assert_true(mongo_thread_stop(thread, 2000));
+	assert_true(now_seconds() - start < 1.0);
+	assert_true(mongo_job_finished(job));
+	mongo_job_collect(job, &error);
+	assert_int_equal(error.kind, STORAGE_CANCELLED);
+	close(fd);
+}
+
+static void
+test_unreachable(void **state)
+{
+	int			fd;
+	int			port = silent_server(&fd);
+	char		uri[128];
+	StorageError error;
+	MongoThread *thread;
+	MongoJob   *job;
+
+	(void) state;
+	close(fd);
+	snprintf(uri, sizeof(uri), "mongodb://user:secret@127.0.0.1:%d/?replicaSet=rs", port);
+	thread = try_start(uri, &error);
+	job = mongo_submit(thread, storage_prepare, NULL);
+	while (!mongo_job_finished(job))
+		usleep(1000);
+	mongo_job_collect(job, &error);
+	assert_int_equal(error.kind, STORAGE_UNREACHABLE);
+	assert_null(strstr(error.message, "secret"));
+	assert_non_null(strstr(error.message, "127.0.0.1"));
+	assert_true(mongo_thread_stop(thread, 2000));
+}
+
+/* The thread takes no signal that belongs to the process. */
+static atomic_int signals_in_main;
+static pthread_t main_thread;
+
+static void
+on_signal(int number)
+{
+	(void) number;
+	if (pthread_equal(pthread_self(), main_thread))
+		atomic_fetch_add(&signals_in_main, 1);
+	else
+		_exit(99);
+}
+
+static void
+test_signals_stay_away(void **state)
+{
+	Stand	   *stand = *state;
+	sigset_t	set;
+
+	main_thread = pthread_self();
+	signal(SIGUSR2, on_signal);
+	/* with the main thread blocking it, only the storage thread could take it */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	kill(getpid(), SIGUSR2);
+	stand_run(stand, storage_prepare, NULL);
+	assert_int_equal(atomic_load(&signals_in_main), 0);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	assert_int_equal(atomic_load(&signals_in_main), 1);
+	signal(SIGUSR2, SIG_DFL);
+}
+
+/* ---------------------------------------------------------------- prepare */
+
+static void
+test_uncapped_events(void **state)
+{
+	Stand	   *stand = *state;
+
+	command(stand, "{\"create\": \"checkpoint_events\"}");
+	stand_run(stand, storage_prepare, NULL);
+	stand_run(stand, storage_prepare, NULL);
+	/* only a capped one refuses to grow */
+	for (int i = 0; i < 60; i++)
+		command(stand, "{\"insert\": \"checkpoint_events\", \"documents\": [{}]}");
+	assert_true(count_documents(stand, "checkpoint_events", "{}") <= 50);
+}
+
+static void
+test_migrations_are_left_alone(void **state)
+{
+	Stand	   *stand = *state;
+
+	command(stand, "{\"insert\": \"migrations\", \"documents\": [{\"last_run\": \"x\"}]}");
+	stand_run(stand, storage_prepare, NULL);
+	assert_field(stand, "migrations", "{}", "last_run", "\"x\"");
+}
+
+/* ---------------------------------------------------------------- holding */
+
+static void
+test_lock(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageError error;
+	char	   *lock;
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	stand_run(stand, storage_renew_lock, NULL);
+	lock = field_of(stand, "sync_rules", "{}", "lock.id");
+	assert_int_equal(strlen(lock), 18);
+
+	/* a copy of the cluster elsewhere: refused before anything is written */
+	strcpy(other->self.host, "elsewhere:/data");
+	assert_int_equal(try_open(other, 1).kind, STORAGE_BINDING);
+	/* another cluster, another database */
+	strcpy(other->self.host, "here:/data");
+	other->self.system_identifier++;
+	assert_int_equal(try_open(other, 1).kind, STORAGE_BINDING);
+	other->self.system_identifier--;
+	other->self.database_oid++;
+	assert_int_equal(try_open(other, 1).kind, STORAGE_BINDING);
+	other->self.database_oid--;
+	/* a promoted standby waits for the lock to expire */
+	other->self.timeline = 2;
+	strcpy(other->self.host, "standby:/data");
+	error = try_open(other, 1);
+	assert_int_equal(error.kind, STORAGE_LOCK_LOST);
+	assert_non_null(strstr(error.message, "UTC"));
+	assert_field(stand, "sync_rules", "{}", "lock.id", lock);
+
+	/* our own successor does not wait; we have lost it then */
+	other->self = stand->self;
+	stand_open(other, 1);
+	error = stand_try(stand, storage_renew_lock, NULL);
+	assert_int_equal(error.kind, STORAGE_LOCK_LOST);
+	stand_run(other, storage_renew_lock, NULL);
+
+	/* expired: whoever the stream is bound to */
+	command(stand, UPDATE("sync_rules", "{}",
+						  "{\"$set\": {\"lock.expires_at\": {\"$date\": {\"$numberLong\": \"1000\"}}}}"));
+	stand->self.timeline = 2;
+	strcpy(stand->self.host, "standby:/data");
+	stand_open(stand, 1);
+	/* the binding still says what it said: the caller compares */
+	assert_string_equal(stand->stream->bound_to.host, "here:/data");
+	assert_int_equal(stand->stream->bound_to.timeline, 1);
+	stand_run(stand, storage_close_stream, NULL);
+	assert_field(stand, "sync_rules", "{}", "lock", "absent");
+	free(lock);
+	stand_forget(other);
+}
+
+static void
+test_adopt(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageOpenStream adopt = {0};
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	other->self.system_identifier++;
+	strcpy(other->self.host, "elsewhere:/data");
+	adopt.self = other->self;
+	assert_int_equal(stand_try(other, storage_adopt_stream, &adopt).kind, STORAGE_LOCK_LOST);
+	assert_int_equal(try_open(other, 1).kind, STORAGE_BINDING);
+	stand_run(stand, storage_close_stream, NULL);
+	stand_run(other, storage_adopt_stream, &adopt);
+	assert_int_equal(try_open(other, 1).kind, STORAGE_OK);
+	assert_int_equal(try_open(stand, 1).kind, STORAGE_BINDING);
+	stand_forget(other);
+}
+
+#define API_STREAM(id, extra) \
+	"{\"insert\": \"sync_rules\", \"documents\": [{\"_id\": " id ", \"storage_version\": 2," \
+	" \"content\": \"x\", \"serialized_plan\": {\"plan\": {\"a\": 1}}, \"state\": \"PROCESSING\"," \
+	" \"snapshot_done\": false, \"slot_name\": null" extra "}]}"
+
+static void
+test_streams_of_others(void **state)
+{
+	Stand	   *stand = *state;
+	StorageListStreams list = {0};
+	StorageDeploy deploy = {0};
+
+	stand_run(stand, storage_prepare, NULL);
+	/* deployed by the API, untouched: may be bound */
+	command(stand, API_STREAM("5", ""));
+	/* what a replicator has begun is not ours */
+	command(stand, API_STREAM("6", ", \"keepalive_op\": \"3\""));
+	command(stand, API_STREAM("7", ""));
+	command(stand, "{\"insert\": \"source_tables\", \"documents\": [{\"group_id\": 7}]}");
+	list.self = stand->self;
+	list.arena = arena_create(0);
+	stand_run(stand, storage_list_streams, &list);
+	assert_int_equal(list.count, 3);
+	assert_int_equal(list.streams[0].id, 5);
+	assert_string_equal(list.streams[0].slot_name, "powersync_5");
+	assert_true(list.streams[0].untouched);
+	assert_false(list.streams[0].bound);
+	assert_false(list.streams[1].untouched);
+	assert_false(list.streams[2].untouched);
+
+	assert_int_equal(try_open(stand, 6).kind, STORAGE_BINDING);
+	assert_int_equal(try_open(stand, 7).kind, STORAGE_BINDING);
+	assert_int_equal(try_open(stand, 8).kind, STORAGE_STREAM_GONE);
+	stand_open(stand, 5);
+	assert_string_equal(stand->stream->serialized_plan,
+						"{ \"plan\" : { \"a\" : { \"$numberInt\" : \"1\" } } }");
+	stand_run(stand, storage_list_streams, &list);
+	assert_true(list.streams[0].bound_here);
+	assert_false(list.streams[0].untouched);
+
+	/* a copy of one that is not continued */
+	deploy.self = stand->self;
+	deploy.slot_prefix = "powersync_";
+	deploy.source_stream = 6;
+	stand_run(stand, storage_deploy, &deploy);
+	assert_field(stand, "sync_rules", "{\"state\": \"PROCESSING\"}", "content", "\"x\"");
+	assert_field(stand, "sync_rules", "{\"state\": \"PROCESSING\"}", "serialized_plan.plan.a",
+				 "{ \"$numberInt\" : \"1\" }");
+	arena_destroy(list.arena);
+}
+
+static void
+test_slot_lost(void **state)
+{
+	Stand	   *stand = *state;
+	StorageDeploy deploy = {0};
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	command(stand, UPDATE("sync_rules", "{}", "{\"$set\": {\"state\": \"ACTIVE\"}}"));
+	deploy.self = stand->self;
+	deploy.slot_prefix = "powersync_";
+	deploy.source_stream = 1;
+	deploy.replaces = 1;
+	deploy.slot_lost = true;
+	deploy.max_copies_per_day = 2;
+	stand_run(stand, storage_deploy, &deploy);
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "state", "\"ERRORED\"");
+	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"PROCESSING\"");
+	deploy.replaces = 2;
+	stand_run(stand, storage_deploy, &deploy);
+	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"STOP\"");
+	assert_int_equal(stand_try(stand, storage_deploy, &deploy).kind, STORAGE_CHANGED);
+	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 3);
+	/* of another cluster they do not count */
+	deploy.self.system_identifier++;
+	stand_run(stand, storage_deploy, &deploy);
+}
+
+static void
+test_record_error(void **state)
+{
+	Stand	   *stand = *state;
+	StorageRecordError record = {.stream_id = 1, .message = "boom"};
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	stand_run(stand, storage_record_error, &record);
+	assert_field(stand, "sync_rules", "{}", "last_fatal_error", "\"boom\"");
+	/* cleared by the next commit */
+	stand_write(stand, NULL);
+	add(stand, WRITE_KEEPALIVE, 0x100);
+	stored(stand);
+	assert_field(stand, "sync_rules", "{}", "last_fatal_error", "null");
+}
+
+/* ---------------------------------------------------------------- cleaning */
+
+/* Two streams with data; the first is to be cleaned, nothing of the second goes. */
+static Stand *
+stand_with_data(void **state, int32_t *first)
+{
+	Stand	   *stand = *state;
+	SourceTable *table = table_create("items");
+
+	for (int i = 0; i < 2; i++)
+	{
+		char		prefix[2][16];
+		RowChange  *change;
+
+		stand_stop(stand);
+		stand_start(stand);
+		stand_open(stand, stand_deploy(stand, CONFIG));
+		if (i == 0)
+			*first = stand->stream->id;
+		stand_write(stand, NULL);
+		table->id = source_table_id_new();
+		add_table(stand, WRITE_TABLE, table, true);
+		snprintf(prefix[0], 16, "%d#a[]", stand->stream->id);
+		snprintf(prefix[1], 16, "%d#b[]", stand->stream->id);
+		add(stand, WRITE_BEGIN, 0x100);
+		for (int j = 0; j < 300; j++)
+		{
+			char		id[16];
+
+			snprintf(id, sizeof(id), "r%d", j);
+			change = add_row(stand, ROW_INSERT, table, id, "{}", prefix[j & 1], NULL);
+			add_lookup(stand, change, id);
+		}
+		add(stand, WRITE_COMMIT, 0x100);
+		stored(stand);
+	}
+	source_table_release(table);
+	return stand;
+}
+
+static void
+assert_only_second_left(Stand *stand, int32_t first)
+{
+	char		name[64];
+
+	assert_int_equal(count_documents(stand, "bucket_data", "{}"), 300);
+	assert_int_equal(count_documents(stand, "bucket_data", "{\"_id.g\": 2}"), 300);
+	assert_int_equal(count_documents(stand, "bucket_parameters", "{}"), 300);
+	assert_int_equal(count_documents(stand, "bucket_state", "{}"), 2);
+	assert_int_equal(count_documents(stand, "source_tables", "{}"), 1);
+	assert_int_equal(count_documents(stand, "pgsync_tables", "{}"), 1);
+	assert_int_equal(count_documents(stand, "pgsync_row_state_2", "{}"), 300);
+	snprintf(name, sizeof(name), "pgsync_row_state_%d", first);
+	assert_int_equal(count_documents(stand, name, "{}"), 0);
+}
+
+static void
+test_terminate(void **state)
+{
+	int32_t		first = 0;
+	Stand	   *stand = stand_with_data(state, &first);
+
+	/* the second deploy has stopped the first */
+	stand_run(stand, storage_terminate_stream, &first);
+	assert_only_second_left(stand, first);
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "state", "\"TERMINATED\"");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "snapshot_done", "false");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "persisted_lsn", "null");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "last_checkpoint_lsn", "null");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "snapshot_lsn", "absent");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "parameter_compaction", "absent");
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "lock", "absent");
+	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"PROCESSING\"");
+	/* it is not a stopped stream any more */
+	assert_int_equal(stand_try(stand, storage_terminate_stream, &first).kind,
+					 STORAGE_STREAM_GONE);
+}
+
+static void
+test_terminate_needs_the_lock(void **state)
+{
+	Stand	   *stand = *state;
+	int32_t		id = 9;
+
+	stand_run(stand, storage_prepare, NULL);
+	command(stand, "{\"insert\": \"sync_rules\", \"documents\": [{\"_id\": 9, \"state\": \"STOP\","
+			" \"lock\": {\"id\": \"0123456789abcdef\","
+			" \"expires_at\": {\"$date\": {\"$numberLong\": \"99999999999999\"}}}}]}");
+	assert_int_equal(stand_try(stand, storage_terminate_stream, &id).kind, STORAGE_LOCK_LOST);
+	assert_field(stand, "sync_rules", "{}", "state", "\"STOP\"");
+}
+
+static void
+test_reset(void **state)
+{
+	int32_t		first = 0;
+	Stand	   *stand = stand_with_data(state, &first);
+	int32_t		second = 2;
+
+	assert_int_equal(stand_try(stand, storage_reset_stream, &first).kind, STORAGE_LOCK_LOST);
+	stand_stop(stand);
+	stand_start(stand);
+	stand_open(stand, second);
+	assert_true(stand->stream->has_data);
+	stand_run(stand, storage_reset_stream, &second);
+	stand_open(stand, second);
+	assert_false(stand->stream->has_data);
+	assert_int_equal(stream_stored_lsn(stand->stream), STREAM_LSN_NONE);
+	assert_int_equal(stand->stream->table_count, 0);
+	assert_int_equal(count_documents(stand, "bucket_data", "{}"), 300);
+	/* op ids go on */
+	stand_write(stand, NULL);
+	add(stand, WRITE_SNAPSHOT_DONE, 0x100);
+	add(stand, WRITE_KEEPALIVE, 0x100);
+	assert_true(stored(stand).checkpoint_op >= 600);
+	/* a served stream is not emptied */
+	assert_int_equal(stand_try(stand, storage_reset_stream, &second).kind, STORAGE_LOCK_LOST);
+}
+
+/* ---------------------------------------------------------------- turns */
+
+typedef struct Taker
+{
+	_Atomic uint32_t *turn;
+	int			index;
+	TurnPriority priority;
+	atomic_bool cancel;
+	bool		taken;
+	_Atomic int *order;
+	int			place;
+} Taker;
+
+static void *
+take(void *arg)
+{
+	Taker	   *taker = arg;
+
+	taker->taken = turn_take(taker->turn, taker->index, taker->priority, &taker->cancel);
+	taker->place = atomic_fetch_add(taker->order, 1);
+	if (taker->taken)
+		turn_give(taker->turn, taker->index);
+	return NULL;
+}
+
+static void
+test_turns(void **state)
+{
+	_Atomic uint32_t turn[TURN_WORDS] = {0};
+	_Atomic int order = 0;
+	atomic_bool no = false;
+	Taker		takers[3] = {
+		{.turn = turn, .index = 1, .priority = TURN_COPY, .order = &order},
+		{.turn = turn, .index = 2, .priority = TURN_SERVED, .order = &order},
+		{.turn = turn, .index = 3, .priority = TURN_CATCH_UP, .order = &order},
+	};
+	Taker		cancelled = {.turn = turn, .index = 4, .priority = TURN_SERVED, .order = &order};
+	pthread_t	threads[4];
+
+	(void) state;
+	assert_true(turn_take(turn, 0, TURN_COPY, &no));
+	assert_false(turn_wanted(turn, 0));
+	for (int i = 0; i < 3; i++)
+	{
+		pthread_create(&threads[i], NULL, take, &takers[i]);
+		while (atomic_load(&turn[1 + takers[i].index]) == 0)
+			;
+	}
+	assert_true(turn_wanted(turn, 0));
+	atomic_store(&cancelled.cancel, true);
+	pthread_create(&threads[3], NULL, take, &cancelled);
+	pthread_join(threads[3], NULL);
+	assert_false(cancelled.taken);
+	turn_give(turn, 0);
+	for (int i = 0; i < 3; i++)
+	{
+		pthread_join(threads[i], NULL);
+		assert_true(takers[i].taken);
+	}
+	assert_true(takers[1].place < takers[2].place);
+	assert_true(takers[2].place < takers[0].place);
+	/* a process that is gone leaves nothing */
+	assert_true(turn_take(turn, 7, TURN_COPY, &no));
+	turn_forget(turn, 7);
+	assert_int_equal(atomic_load(&turn[0]), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bad_uris),
+		cmocka_unit_test(test_hosts_without_secrets),
+		cmocka_unit_test(test_cancel_at_a_silent_server),
+		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test_setup_teardown(test_signals_stay_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_uncapped_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_migrations_are_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_streams_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_record_error, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_terminate, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_terminate_needs_the_lock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reset, setup, teardown),
+		cmocka_unit_test(test_turns),
+	};
+
+	mongoc_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
