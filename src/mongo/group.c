@@ -476,42 +476,86 @@ want_reread(Flush *flush, const RowChange *row)
 	flush->rereads[flush->point.reread_count++] = (WantedReread) {row->table, row->reread_key};
 }
 
+typedef enum Completion
+{
+	ROW_COMPLETED,
+	ROW_WITH_GAPS,
+	ROW_NO_MEMORY				/* for it and what it gives */
+} Completion;
+
+/*
+ * Completes a row from the stored copy and evaluates it, in an arena of its own:
+ * a row that needs more than that must not keep the stream from going on.
+ */
+static Completion
+complete_row(Flush *flush, const RowChange *row, const RowState *old, EvaluatedRow *evaluated,
+			 SyncString *copy)
+{
+	SyncArena  *arena = flush->writer->rows_arena;
+	const SyncRowType *type = binding_row_type(row->table->binding);
+	size_t		count = (size_t) type->column_count;
+	ArenaGuard	guard;
+	volatile Completion result = ROW_NO_MEMORY;
+
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+	{
+		SyncValue  *values = arena_array(arena, SyncValue, count);
+
+		memcpy(values, row->values, count * sizeof(SyncValue));
+		if (old == NULL || old->row_copy.len == 0 ||
+			!row_copy_merge(old->row_copy, type, values, arena))
+			result = ROW_WITH_GAPS;
+		else if (table_evaluate(row->table->binding, values, arena, evaluated) == SYNC_OK)
+		{
+			*copy = row_copy_encode(type, values, arena);
+			result = ROW_COMPLETED;
+		}
+	}
+	arena_guard_pop(arena, &guard);
+	return result;
+}
+
 /*
  * An incomplete row: completes it from the stored copy, or asks for a re-read.
- * Its old state then stays, but under a key it no longer has.
+ * Its old state then stays, but not under a key it no longer has.
  */
-static void
+static ApplyResult
 apply_incomplete(Flush *flush, const RowChange *row)
 {
 	const SourceTable *table = row->table;
-	const SyncRowType *type = binding_row_type(table->binding);
-	size_t		count = (size_t) type->column_count;
-	SyncValue  *values = arena_array(flush->arena, SyncValue, count);
 	RowId		id = row_id(&table->id, row->has_before ? &row->before : &row->after);
 	RowEntry   *entry = row_map_find(&flush->rows, &id);
 	bool		exists;
 	const RowState *old = row_map_state(&flush->rows, entry, &exists);
 	EvaluatedRow evaluated;
-	bool		complete = false;
+	SyncString	copy = {"", 0};
+	Completion	completion;
 
-	memcpy(values, row->values, count * sizeof(SyncValue));
-	if (old != NULL && old->row_copy.len > 0)
-		complete = row_copy_merge(old->row_copy, type, values, flush->arena);
+	memset(&evaluated, 0, sizeof(evaluated));
+	completion = complete_row(flush, row, old, &evaluated, &copy);
+	if (completion == ROW_NO_MEMORY)
+	{
+		/* alone it has all of the arena */
+		if (flush->point.touch_count > 0 || flush->point.reread_count > 0)
+			return APPLY_STOP;
+		memset(&evaluated, 0, sizeof(evaluated));
+		flush->point.counts.rejected_rows++;
+		note_row_error(flush, table, "a row takes too much memory and was left out");
+	}
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
-	if (!complete)
+	if (completion == ROW_WITH_GAPS)
 	{
 		want_reread(flush, row);
-		return;
+		return APPLY_DONE;
 	}
-	if (table_evaluate(table->binding, values, flush->arena, &evaluated) != SYNC_OK)
-		arena_fail(flush->arena);
 	count_evaluation_errors(flush, table, &evaluated);
-	put_row(flush, table, &row->after, &evaluated,
-			row_copy_encode(type, values, flush->arena));
+	put_row(flush, table, &row->after, &evaluated, copy);
+	return APPLY_DONE;
 }
 
-static void
+static ApplyResult
 apply_change(Flush *flush, const RowChange *row)
 {
 	const SourceTable *table = row->table;
@@ -524,12 +568,12 @@ apply_change(Flush *flush, const RowChange *row)
 		case ROW_DELETE:
 			if (row->has_before)
 				remove_row(flush, &table->id, &row->before);
-			return;
+			return APPLY_DONE;
 		case ROW_COPY:
 			id = row_id(&table->id, &row->after);
 			(void) row_map_state(&flush->rows, row_map_find(&flush->rows, &id), &exists);
 			if (exists)
-				return;			/* the stream, or an earlier chunk, knows better */
+				return APPLY_DONE;	/* the stream, or an earlier chunk, knows better */
 			break;
 		case ROW_INSERT:
 		case ROW_UPDATE:
@@ -537,14 +581,12 @@ apply_change(Flush *flush, const RowChange *row)
 			break;
 	}
 	if (row->values != NULL)
-	{
-		apply_incomplete(flush, row);
-		return;
-	}
+		return apply_incomplete(flush, row);
 	count_evaluation_errors(flush, table, &row->row);
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
 	put_row(flush, table, &row->after, &row->row, row->row_copy);
+	return APPLY_DONE;
 }
 
 /* Is everything known that the change needs? */
@@ -609,7 +651,11 @@ apply_row(Flush *flush, const RowChange *row)
 
 	if (!row_is_loaded(flush, row))
 		return APPLY_STOP;
-	apply_change(flush, row);
+	if (apply_change(flush, row) == APPLY_STOP)
+	{
+		restore_point(flush, &before);
+		return APPLY_STOP;
+	}
 	raise_fences(&flush->point);
 	if (flush->ops.count > limit || flush->rows.touch_count > limit + 1 ||
 		flush->ops.bytes > (size_t) flush->writer->options.max_bytes)

@@ -495,7 +495,6 @@ start_tls(MongoContext *context, mongoc_stream_t *base, const mongoc_uri_t *uri,
 		mongoc_stream_destroy(tls);
 		return NULL;
 	}
-	context->tls_failed = false;
 	return tls;
 }
 
@@ -513,6 +512,7 @@ cancellable_stream(const mongoc_uri_t *uri, const mongoc_host_list_t *host, void
 	mongoc_stream_t *stream;
 	int			fd;
 
+	context->tls_failed = false;
 	if (atomic_load(&thread->cancelled))
 	{
 		set_connect_error(error, ECANCELED, host);

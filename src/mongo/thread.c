@@ -243,6 +243,25 @@ context_disconnect(MongoContext *context)
 }
 
 /*
+ * What the URI says about reading and writing is for other programs: we read
+ * from the primary, and say with each write how it is to be confirmed.
+ */
+static void
+set_client_defaults(mongoc_client_t *client)
+{
+	mongoc_read_prefs_t *primary = mongoc_read_prefs_new(MONGOC_READ_PRIMARY);
+	mongoc_read_concern_t *reading = mongoc_read_concern_new();
+	mongoc_write_concern_t *writing = mongoc_write_concern_new();
+
+	mongoc_client_set_read_prefs(client, primary);
+	mongoc_client_set_read_concern(client, reading);
+	mongoc_client_set_write_concern(client, writing);
+	mongoc_write_concern_destroy(writing);
+	mongoc_read_concern_destroy(reading);
+	mongoc_read_prefs_destroy(primary);
+}
+
+/*
  * No network unless the URI is an SRV one, whose record is looked up here.
  */
 bool
@@ -270,6 +289,7 @@ context_connect(MongoContext *context, StorageError *error)
 		return false;
 	}
 	mongoc_client_set_error_api(context->client, MONGOC_ERROR_API_VERSION_2);
+	set_client_defaults(context->client);
 	mongoc_client_set_stream_initiator(context->client, cancellable_stream, context);
 	return true;
 }

@@ -170,8 +170,12 @@ writer_start(MongoThread *thread, const StreamDoc *stream, const WriterOptions *
 	Writer	   *writer = calloc(1, sizeof(Writer));
 	RereadLedger *ledger = calloc(1, sizeof(RereadLedger));
 
-	if (writer == NULL || ledger == NULL || (writer->arena = arena_create(FLUSH_ARENA_BYTES)) == NULL)
+	if (writer == NULL || ledger == NULL ||
+		(writer->arena = arena_create(FLUSH_ARENA_BYTES)) == NULL ||
+		(writer->rows_arena = arena_create(ROWS_ARENA_BYTES)) == NULL)
 	{
+		if (writer != NULL)
+			arena_destroy(writer->arena);
 		free(ledger);
 		free(writer);
 		return false;
@@ -240,6 +244,7 @@ writer_destroy(Writer *writer)
 	}
 	drop_answered_holds(writer, UINT64_MAX);
 	ledger_release(writer->ledger);
+	arena_destroy(writer->rows_arena);
 	arena_destroy(writer->arena);
 	free(writer);
 }
@@ -579,6 +584,7 @@ writer_step(Writer *writer, MongoContext *context)
 				break;
 		}
 	arena_reset(writer->arena);
+	arena_reset(writer->rows_arena);
 	if (!ok)
 	{
 		writer_fail(writer, &error);

@@ -26,8 +26,9 @@
 /* stored row state read for one flush; more waits for the next */
 #define LOOKUP_BYTES		16000000
 #define LOOKUP_KEYS			2000
-/* a flush's arena: evaluated rows, row state, operations */
+/* a flush's arena: row state, operations; and that of rows evaluated here */
 #define FLUSH_ARENA_BYTES	((size_t) 512 * 1024 * 1024)
+#define ROWS_ARENA_BYTES	((size_t) 256 * 1024 * 1024)
 
 /* ---------------------------------------------------------------- batches */
 
@@ -212,6 +213,7 @@ struct Writer
 	uint64_t	chunk;
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
+	SyncArena  *rows_arena;		/* of the incomplete rows in it */
 	RereadHold *holds;
 	RereadHold **holds_tail;
 	uint64_t	reread_number;

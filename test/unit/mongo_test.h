@@ -32,6 +32,7 @@
 typedef struct Stand
 {
 	char		database[64];
+	char		uri[256];		/* for the thread; empty: the server itself */
 	int			wake_fd;
 	MongoThread *thread;
 	SourceIdentity self;
@@ -86,6 +87,15 @@ extern RowChange *add_row(Stand *stand, RowChangeKind kind, SourceTable *table, 
 extern RowChange *add_delete(Stand *stand, SourceTable *table, const char *id);
 extern void add_lookup(Stand *stand, RowChange *change, const char *value);
 extern WriteItem *add_table(Stand *stand, WriteItemKind kind, SourceTable *table, bool done);
+
+/*
+ * A proxy before the server that forwards a commit and loses its answer, so many
+ * times.  The stand's thread must be started anew to go through it.
+ */
+typedef struct LossyProxy LossyProxy;
+extern LossyProxy *lossy_proxy_start(Stand *stand, int losses);
+extern void lossy_proxy_lose(LossyProxy *proxy, int losses);
+extern int	lossy_proxy_stop(LossyProxy *proxy);	/* how many answers were lost */
 
 /* reading back */
 extern int64_t count_documents(Stand *stand, const char *collection, const char *filter);

@@ -7,9 +7,14 @@
  */
 #include "mongo_test.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,7 +71,7 @@ stand_start(Stand *stand)
 	MongoTarget target = {0};
 
 	stand->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	target.uri = test_uri();
+	target.uri = stand->uri[0] != '\0' ? stand->uri : test_uri();
 	target.database = stand->database;
 	target.application = "pgsync unit test";
 	target.connect_timeout_ms = 5000;
@@ -474,6 +479,161 @@ add_table(Stand *stand, WriteItemKind kind, SourceTable *table, bool done)
 	doc.rows_estimated = -1;
 	item->table_doc = source_table_doc_copy(&doc, stand->batch->arena);
 	return item;
+}
+
+/* ---------------------------------------------------------------- lossy proxy */
+
+#define MAX_PAIRS	32
+
+struct LossyProxy
+{
+	int			listen_fd;
+	struct sockaddr_in server;
+	int			pairs[MAX_PAIRS][2];	/* client, server; -1: free */
+	bool		losing[MAX_PAIRS];	/* the next answer is to a commit */
+	atomic_int	losses;
+	atomic_int	lost;
+	atomic_bool stop;
+	pthread_t	thread;
+};
+
+static void
+close_pair(LossyProxy *proxy, int i)
+{
+	close(proxy->pairs[i][0]);
+	close(proxy->pairs[i][1]);
+	proxy->pairs[i][0] = proxy->pairs[i][1] = -1;
+	proxy->losing[i] = false;
+}
+
+static void
+accept_pair(LossyProxy *proxy)
+{
+	int			client = accept(proxy->listen_fd, NULL, NULL);
+	int			server = socket(AF_INET, SOCK_STREAM, 0);
+
+	for (int i = 0; i < MAX_PAIRS && client >= 0; i++)
+		if (proxy->pairs[i][0] < 0)
+		{
+			if (connect(server, (struct sockaddr *) &proxy->server, sizeof(proxy->server)) != 0)
+				break;
+			proxy->pairs[i][0] = client;
+			proxy->pairs[i][1] = server;
+			return;
+		}
+	close(client);
+	close(server);
+}
+
+static bool
+send_all(int fd, const char *data, ssize_t len)
+{
+	while (len > 0)
+	{
+		ssize_t		n = send(fd, data, (size_t) len, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return false;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* side 0: from the client.  A commit is small: one read holds all of it. */
+static void
+forward(LossyProxy *proxy, int i, int side)
+{
+	static char buffer[1 << 20];
+	ssize_t		n = recv(proxy->pairs[i][side], buffer, sizeof(buffer), 0);
+
+	if (n <= 0 || (side == 1 && proxy->losing[i]))
+	{
+		if (n > 0)
+			atomic_fetch_add(&proxy->lost, 1);
+		close_pair(proxy, i);
+		return;
+	}
+	if (side == 0 && memmem(buffer, (size_t) n, "commitTransaction", 17) != NULL &&
+		atomic_load(&proxy->losses) > 0)
+	{
+		atomic_fetch_sub(&proxy->losses, 1);
+		proxy->losing[i] = true;
+	}
+	if (!send_all(proxy->pairs[i][1 - side], buffer, n))
+		close_pair(proxy, i);
+}
+
+static void *
+run_proxy(void *arg)
+{
+	LossyProxy *proxy = arg;
+
+	while (!atomic_load(&proxy->stop))
+	{
+		struct pollfd fds[1 + 2 * MAX_PAIRS];
+
+		fds[0] = (struct pollfd) {.fd = proxy->listen_fd, .events = POLLIN};
+		for (int i = 0; i < 2 * MAX_PAIRS; i++)
+			fds[1 + i] = (struct pollfd) {.fd = proxy->pairs[i / 2][i % 2], .events = POLLIN};
+		if (poll(fds, 1 + 2 * MAX_PAIRS, 20) <= 0)
+			continue;
+		for (int i = 0; i < 2 * MAX_PAIRS; i++)
+			if (fds[1 + i].fd >= 0 && fds[1 + i].revents != 0 &&
+				fds[1 + i].fd == proxy->pairs[i / 2][i % 2])
+				forward(proxy, i / 2, i % 2);
+		if (fds[0].revents != 0)
+			accept_pair(proxy);
+	}
+	return NULL;
+}
+
+LossyProxy *
+lossy_proxy_start(Stand *stand, int losses)
+{
+	LossyProxy *proxy = calloc(1, sizeof(LossyProxy));
+	mongoc_uri_t *uri = mongoc_uri_new(test_uri());
+	const mongoc_host_list_t *host = mongoc_uri_get_hosts(uri);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t	len = sizeof(address);
+
+	proxy->server.sin_family = AF_INET;
+	proxy->server.sin_port = htons(host->port);
+	assert_int_equal(inet_pton(AF_INET, host->host, &proxy->server.sin_addr), 1);
+	mongoc_uri_destroy(uri);
+	for (int i = 0; i < MAX_PAIRS; i++)
+		proxy->pairs[i][0] = proxy->pairs[i][1] = -1;
+	atomic_init(&proxy->losses, losses);
+	proxy->listen_fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(proxy->listen_fd, (struct sockaddr *) &address, sizeof(address)), 0);
+	assert_int_equal(listen(proxy->listen_fd, 16), 0);
+	assert_int_equal(getsockname(proxy->listen_fd, (struct sockaddr *) &address, &len), 0);
+	snprintf(stand->uri, sizeof(stand->uri), "mongodb://127.0.0.1:%d/?directConnection=true",
+			 ntohs(address.sin_port));
+	assert_int_equal(pthread_create(&proxy->thread, NULL, run_proxy, proxy), 0);
+	return proxy;
+}
+
+void
+lossy_proxy_lose(LossyProxy *proxy, int losses)
+{
+	atomic_store(&proxy->losses, losses);
+}
+
+int
+lossy_proxy_stop(LossyProxy *proxy)
+{
+	int			lost;
+
+	atomic_store(&proxy->stop, true);
+	pthread_join(proxy->thread, NULL);
+	for (int i = 0; i < MAX_PAIRS; i++)
+		if (proxy->pairs[i][0] >= 0)
+			close_pair(proxy, i);
+	close(proxy->listen_fd);
+	lost = atomic_load(&proxy->lost);
+	free(proxy);
+	return lost;
 }
 
 /* ---------------------------------------------------------------- reading back */

@@ -415,6 +415,44 @@ test_write_conflicts(void **state)
 	source_table_release(table);
 }
 
+/*
+ * The server commits and the answer is lost, more often than the driver itself
+ * tries again: nothing is written twice, nothing is missing.
+ */
+static void
+test_lost_commit_answers(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	SourceTable *table = table_create("items");
+	LossyProxy *proxy;
+	WriterProgress progress;
+
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 0);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, NULL);
+	lossy_proxy_lose(proxy, 5);
+	begin(stand, 0x200);
+	add_row(stand, ROW_INSERT, table, "a1", "{}", "1#a[]", NULL);
+	commit(stand, 0x200);
+	progress = stored(stand);
+	assert_int_equal(progress.checkpoint_lsn, 0x200);
+	assert_int_equal(progress.checkpoint_op, 1);
+	assert_ops(stand, "1#a[]", "PUT a1");
+	begin(stand, 0x300);
+	add_row(stand, ROW_UPDATE, table, "a1", "{}", "1#a[]", NULL);
+	commit(stand, 0x300);
+	progress = stored(stand);
+	assert_int_equal(progress.checkpoint_op, 2);
+	assert_ops(stand, "1#a[]", "PUT a1, PUT a1");
+	stand_stop(stand);
+	assert_int_equal(lossy_proxy_stop(proxy), 5);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+	source_table_release(table);
+}
+
 /* Meddles with the storage, then writes one transaction: it must fail and store nothing. */
 static void
 expect_failure(void **state, const char *meddle, StorageErrorKind kind)
@@ -1058,6 +1096,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_copy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copy_not_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write_conflicts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lost_commit_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sequence_restored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_position_restored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_position_changed, setup, teardown),
