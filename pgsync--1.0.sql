@@ -98,8 +98,6 @@ CREATE FUNCTION @extschema@.pgsync_worker_status(
 	OUT last_error_time pg_catalog.timestamptz,
 	OUT failures pg_catalog.int4,
 	OUT next_retry pg_catalog.timestamptz,
-	OUT waits_for_pid pg_catalog.int4,
-	OUT waits_for pg_catalog.text,
 	OUT hint pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'pgsync_worker_status'
@@ -169,7 +167,14 @@ BEGIN ATOMIC
 		   w.transactions, w.rows, w.ops, w.rejected_rows, w.rereads, w.evaluation_errors,
 		   w.wakeups, w.last_activity,
 		   w.last_error, w.last_error_sqlstate, w.last_error_time, w.failures, w.next_retry,
-		   w.waits_for_pid, w.waits_for,
+		   NULLIF(blocker.pid, 0),
+		   CASE WHEN blocker.pid = 0 THEN 'prepared transaction ' || pg_catalog.quote_literal(blocker.gid)
+				WHEN blocker.pid IS NOT NULL
+				THEN 'transaction of process ' || blocker.pid
+					 || COALESCE(' in database ' || pg_catalog.quote_ident(blocker.datname), '')
+					 || COALESCE(', ' || blocker.state, '')
+					 || COALESCE(', begun ' || blocker.xact_start, '')
+		   END,
 		   CASE WHEN s.wal_status IN ('lost', 'unreserved')
 				THEN 'WAL that this slot needs was or will be removed: raise max_slot_wal_keep_size.'
 				WHEN w.hint IS NOT NULL THEN w.hint
@@ -180,6 +185,17 @@ BEGIN ATOMIC
 		   CROSS JOIN wal
 		   LEFT JOIN pg_catalog.pg_replication_slots AS s
 				  ON s.slot_name = w.slot_name::pg_catalog.name
+		   -- whose end a new slot, or the copy's first snapshot, waits for
+		   LEFT JOIN LATERAL (
+				SELECT b.pid, a.datname, a.state, a.xact_start, p.gid
+				  FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
+					   LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
+					   LEFT JOIN pg_catalog.pg_locks AS l
+							  ON l.pid = w.pid AND NOT l.granted AND l.locktype = 'transactionid'
+					   LEFT JOIN pg_catalog.pg_prepared_xacts AS p
+							  ON b.pid = 0 AND p.transaction = l.transactionid
+				 LIMIT 1) AS blocker
+				  ON w.phase IN ('creating slot', 'copying')
 	 ORDER BY w.stream;
 END;
 

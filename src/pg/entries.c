@@ -243,8 +243,6 @@ worker_detach(PgsyncShared *shared, WorkerEntry *entry)
 	if (entry->pid == MyProcPid)
 	{
 		entry->pid = 0;
-		entry->waits_for_pid = 0;
-		entry->waits_for[0] = '\0';
 		if (!entry->clean_exit)
 		{
 			/* until the launcher has seen it, nobody may take it for running */

@@ -64,7 +64,7 @@ typedef enum WorkerPhase
 	PHASE_STARTING,				/* process started, storage not reached yet */
 	PHASE_NO_EXTENSION,			/* database enabled, extension absent */
 	PHASE_NO_RULES,				/* nothing deployed yet */
-	PHASE_CREATING_SLOT,		/* may wait for old transactions: waits_for_pid */
+	PHASE_CREATING_SLOT,		/* may wait for old transactions: status names them */
 	PHASE_COPYING,
 	PHASE_CATCHING_UP,			/* streaming, not yet the served stream */
 	PHASE_STREAMING,
@@ -109,8 +109,6 @@ typedef struct WorkerEntry
 	bool		clean_exit;		/* the worker's last word: do not restart */
 	char		storage_state[16];	/* PROCESSING, ACTIVE ... */
 	char		slot_name[NAMEDATALEN];
-	pid_t		waits_for_pid;	/* blocking backend; 0: none */
-	char		waits_for[PGSYNC_SUBJECT_LEN];	/* what for, or a prepared transaction's gid */
 	char		error[PGSYNC_ERROR_LEN];	/* last error, kept after recovery */
 	char		error_hint[PGSYNC_HINT_LEN];
 	char		error_sqlstate[6];

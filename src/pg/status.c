@@ -55,8 +55,6 @@ enum StatusColumn
 	STATUS_LAST_ERROR_TIME,
 	STATUS_FAILURES,
 	STATUS_NEXT_RETRY,
-	STATUS_WAITS_FOR_PID,
-	STATUS_WAITS_FOR,
 	STATUS_HINT,
 	STATUS_COLUMNS
 };
@@ -227,9 +225,6 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 		Int32GetDatum(entry->phase == PHASE_STREAMING ? 0 : entry->failures));
 	if (entry->phase == PHASE_BACKING_OFF)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
-	if (entry->waits_for_pid != 0)
-		set(row, STATUS_WAITS_FOR_PID, Int32GetDatum(entry->waits_for_pid));
-	set_text(row, STATUS_WAITS_FOR, entry->waits_for);
 	set_hint(row, entry);
 }
 

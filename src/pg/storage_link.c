@@ -60,7 +60,8 @@ read_uri_file(const char *path)
 	if (file == NULL)
 		ereport(ERROR,
 				(errcode_for_file_access(),
-				 errmsg("could not open MongoDB URI file \"%s\": %m", path)));
+				 errmsg("could not open MongoDB URI file \"%s\": %m", path),
+				 errhint("\"pgsync.mongodb_uri_file\" must name a file that the server's user can read.")));
 	if (fstat(fileno(file), &st) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),

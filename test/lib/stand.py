@@ -27,7 +27,7 @@ class Database:
         self.name = name
         self.storage_name = storage_name or f'{stand.prefix}{name}'
         self.uri_file = os.path.join(stand.folder, f'{name}.uri')
-        self.write_uri(uri or stand.storage.uri)
+        self.write_uri(stand.storage.uri if uri is None else uri)
 
     def write_uri(self, uri):
         self.uri = uri
