@@ -55,7 +55,8 @@ read_uri_file(const char *path)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("\"pgsync.mongodb_uri_file\" is not an absolute path"),
-				 errdetail("The setting is \"%s\".", path)));
+				 errdetail("The setting is \"%s\".", path),
+				 errhint("Give the whole path, beginning with a slash.")));
 	file = AllocateFile(path, "r");
 	if (file == NULL)
 		ereport(ERROR,
@@ -79,7 +80,8 @@ read_uri_file(const char *path)
 	if (st.st_size > URI_FILE_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" is too large", path)));
+				 errmsg("MongoDB URI file \"%s\" is too large", path),
+				 errdetail("It must hold one URI of at most %d bytes.", URI_FILE_LIMIT)));
 	text = palloc(URI_FILE_LIMIT + 1);
 	len = fread(text, 1, URI_FILE_LIMIT, file);
 	if (ferror(file))
@@ -93,7 +95,8 @@ read_uri_file(const char *path)
 	if (len == 0 || strlen(text) != len)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" does not hold one URI", path)));
+				 errmsg("MongoDB URI file \"%s\" does not hold one URI", path),
+				 errdetail("It must hold one line of the form mongodb://user:password@host1,host2/?replicaSet=name.")));
 	return text;
 }
 
