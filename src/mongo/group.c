@@ -856,13 +856,16 @@ flush_collect(Flush *flush, MongoContext *context, StorageError *error)
 
 /* ---------------------------------------------------------------- removing a table's rows */
 
-/* {_id: {$gte: low, $lte: high}} */
+/* {_id: {$gte: low, $lte: high}}; low: where the last flush ended, if there was one */
 static void
-build_table_range(bson_t *filter, const SourceTableId *table)
+build_table_range(bson_t *filter, const SourceTableId *table, const RowId *from)
 {
 	RowId		low = row_id_low(table);
 	RowId		high = row_id_high(table);
 	bson_t		range;
+
+	if (memcmp(from->bytes, low.bytes, SYNC_TABLE_LEN) == 0)
+		low = *from;
 
 	BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &range);
 	bson_append_binary(&range, "$gte", -1, BSON_SUBTYPE_BINARY, low.bytes, ROW_ID_LEN);
@@ -947,8 +950,12 @@ flush_collect_removal(Flush *flush, MongoContext *context, const SourceTableId *
 		set_out_of_memory(error);
 		return false;
 	}
-	build_table_range(&filter, table);
+	build_table_range(&filter, table, &flush->writer->removed_to);
 	BSON_APPEND_INT64(&opts, "limit", limit);
+	/* the index entries of removed rows stay for a while: the next flush starts behind them */
+	BSON_APPEND_DOCUMENT_BEGIN(&opts, "sort", &part);
+	BSON_APPEND_INT32(&part, "_id", 1);
+	bson_append_document_end(&opts, &part);
 	BSON_APPEND_DOCUMENT_BEGIN(&opts, "projection", &part);
 	BSON_APPEND_INT32(&part, "c", 0);
 	bson_append_document_end(&opts, &part);

@@ -527,7 +527,13 @@ step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageErro
 	}
 	if (complete)
 		flush.point.item = item->next;
-	return write_flush(writer, &flush, context, error);
+	if (!write_flush(writer, &flush, context, error))
+		return false;
+	if (complete)
+		memset(&writer->removed_to, 0, sizeof(writer->removed_to));
+	else if (flush.rows.touch_count > 0)
+		writer->removed_to = flush.rows.touches[flush.rows.touch_count - 1].entry->id;
+	return true;
 }
 
 /* An item that changes nothing but the stream's position. */

@@ -150,7 +150,13 @@ extern void writer_submit(MongoThread *thread, WriteBatch *batch);
 extern bool writer_queue_full(MongoThread *thread);
 extern bool writer_idle(MongoThread *thread);	/* nothing queued, nothing being written */
 
-/* a row whose stored copy was missing: re-read it and send it as ROW_REREAD */
+/*
+ * A row whose stored copy was missing: re-read it and send it as ROW_REREAD in
+ * a chunk of its own (CHUNK_BEGIN with the fence, CHUNK_END without table_doc).
+ * Requests are answered in order; reread_request_free() says that one is, also
+ * when there is no such row any more.  Until all requests from before a commit
+ * are answered that commit's position is not stored: a crash asks again.
+ */
 typedef struct RereadRequest
 {
 	SourceTable *table;			/* referenced: release it */

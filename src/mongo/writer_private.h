@@ -211,6 +211,7 @@ struct Writer
 	int64_t		sequence;		/* op_id_sequence.main was at least this */
 	uint64_t	open_transaction;
 	uint64_t	chunk;
+	RowId		removed_to;		/* how far the removal that is going on has come */
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
