@@ -62,7 +62,7 @@ def transaction(db, name, statement, args, rows, options):
     while now.position < target or now.checkpoint == before.checkpoint:
         check(now.checkpoint == before.checkpoint, lambda: f'part of it is visible: {before} -> {now}')
         sequence = db.mongo.op_id_sequence.find_one({'_id': 'main'})
-        flushed_early = max(flushed_early, int(sequence['op_id']) - before.checkpoint)
+        flushed_early = max(flushed_early, int(sequence['op_id'] if sequence else 0) - before.checkpoint)
         check(time.monotonic() - committed < 1800, lambda: f'no checkpoint: {db.status()}')
         time.sleep(0.01)
         now = db.served()

@@ -70,6 +70,7 @@ class Cluster:
         self.log_file = os.path.join(folder, 'log')
         self.port = port or free_port(int(os.environ.get('PGSYNC_TEST_PG_PORT', 5451)))
         self.bin = bin_dir or bin_folder()
+        self.started = False
         self.config = {**BASE_CONFIG, 'port': str(self.port), 'unix_socket_directories': f"'{folder}'",
                        **(config or {})}
 
@@ -95,10 +96,15 @@ class Cluster:
         while True:
             done = self._pg_ctl('start', '-w', '-t', str(int(timeout)), '-l', self.log_file)
             if done.returncode == 0:
+                self.started = True
                 return True
             if not check:
                 return False
-            if time.monotonic() > deadline or 'still in use' not in self.log()[-2000:] + done.stderr:
+            end = self.log()[-2000:] + done.stderr
+            if 'could not create any TCP/IP sockets' in end and not self.started:
+                self.port = free_port(self.port + 1)        # somebody was faster
+                self.write_config(port=str(self.port))
+            elif time.monotonic() > deadline or 'still in use' not in end:
                 raise RuntimeError('the server did not start: ' + self.log()[-2000:])
             time.sleep(0.1)
 
