@@ -247,7 +247,9 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	/* what the storage has now is there whether or not this transaction commits */
 	if (database_switch_get() == DATABASE_ON)
 	{
-		(void) worker_request(preloaded->shared, MyDatabaseId, deploy->stream_id);
+		/* a worker that waits for rules takes the stream itself */
+		if (!worker_wake(preloaded->shared, MyDatabaseId, 0))
+			(void) worker_request(preloaded->shared, MyDatabaseId, deploy->stream_id);
 		worker_retry(preloaded->shared, MyDatabaseId);
 	}
 	PG_RETURN_INT32(deploy->stream_id);

@@ -153,6 +153,21 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 	return done;
 }
 
+bool
+worker_wake(PgsyncShared *shared, Oid database, int32 stream)
+{
+	WorkerEntry *entry;
+	bool		woken;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	entry = find_entry(shared, database, stream);
+	woken = entry != NULL && entry->pid != 0;
+	if (woken)
+		SetLatch(&GetPGProcByNumber(entry->pgprocno)->procLatch);
+	LWLockRelease(&shared->lock);
+	return woken;
+}
+
 void
 worker_retry(PgsyncShared *shared, Oid database)
 {

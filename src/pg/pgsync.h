@@ -237,6 +237,8 @@ extern void worker_entry_set_error(PgsyncShared *shared, WorkerEntry *entry, con
  * false when all entries are taken.
  */
 extern bool worker_request(PgsyncShared *shared, Oid database, int32 stream);
+/* Wakes the worker of a stream; false if it does not run. */
+extern bool worker_wake(PgsyncShared *shared, Oid database, int32 stream);
 /*
  * Something changed for a database (settings, rules, extension): what has failed or
  * stopped there is tried again at once.
