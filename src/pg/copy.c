@@ -441,16 +441,17 @@ reread_row(Worker *worker, RereadRequest *request)
 
 /*
  * Serves what the writer could not complete.  Between two records of the stream,
- * never inside a source transaction.
+ * never inside a source transaction.  Returns whether there was anything: the
+ * writer stores no position until it is answered.
  */
-void
+bool
 reread_rows(Worker *worker)
 {
 	RereadRequest *requests = writer_take_rereads(worker->storage->thread);
 	RereadRequest *next;
 
 	if (requests == NULL)
-		return;
+		return false;
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();
 	worker->rereading = true;
@@ -464,4 +465,5 @@ reread_rows(Worker *worker)
 	worker->rereading = false;
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();
+	return true;
 }

@@ -254,7 +254,7 @@ extern void slot_confirm(Worker *worker, bool at_exit);
 
 /* copy.c */
 extern void copy_tables(Worker *worker);
-extern void reread_rows(Worker *worker);
+extern bool reread_rows(Worker *worker);
 extern SyncString reread_key_encode(RelationEntry *entry, SyncArena *arena);
 
 /* decode.c */
