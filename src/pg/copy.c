@@ -47,9 +47,6 @@
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
-/* prefix of our own logical messages; nothing reads their text */
-#define FENCE_PREFIX		"pgsync"
-
 /* ---------------------------------------------------------------- stragglers */
 
 /*
@@ -441,17 +438,17 @@ reread_row(Worker *worker, RereadRequest *request)
 
 /*
  * Serves what the writer could not complete.  Between two records of the stream,
- * never inside a source transaction.  Returns whether there was anything: the
- * writer stores no position until it is answered.
+ * never inside a source transaction.  The writer stores no position until all
+ * are answered; the fence's message, once decoded, brings a keepalive.
  */
-bool
+void
 reread_rows(Worker *worker)
 {
 	RereadRequest *requests = writer_take_rereads(worker->storage->thread);
 	RereadRequest *next;
 
 	if (requests == NULL)
-		return false;
+		return;
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();
 	worker->rereading = true;
@@ -465,5 +462,4 @@ reread_rows(Worker *worker)
 	worker->rereading = false;
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();
-	return true;
 }

@@ -299,12 +299,16 @@ plugin_truncate(LogicalDecodingContext *context, ReorderBufferTXN *txn, int coun
 	}
 }
 
-/* PowerSync's API writes this message to be told that a position is reached. */
+/*
+ * PowerSync's API writes "ping" to be told that a position is reached; we write a
+ * fence when a row was read again, which waits for this position to be published.
+ */
 static void
 plugin_message(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr lsn,
 			   bool transactional, const char *prefix, Size size, const char *message)
 {
-	if (strcmp(prefix, "powersync") == 0 && size == 4 && memcmp(message, "ping", 4) == 0)
+	if ((strcmp(prefix, "powersync") == 0 && size == 4 && memcmp(message, "ping", 4) == 0) ||
+		(strcmp(prefix, FENCE_PREFIX) == 0 && MyWorker->was_active))
 		MyWorker->ping = true;
 }
 

@@ -192,7 +192,8 @@ stream_changes(Worker *worker)
 		slot_confirm(worker, false);
 
 		decode_until(worker, GetFlushRecPtr(NULL));
-		if (reread_rows(worker) || keepalive_due(worker))
+		reread_rows(worker);
+		if (keepalive_due(worker))
 			submit_keepalive(worker);
 		worker_submit(worker);
 		MemoryContextReset(worker->change_context);

@@ -253,8 +253,11 @@ extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);
 
 /* copy.c */
+/* prefix of our own logical messages */
+#define FENCE_PREFIX		"pgsync"
+
 extern void copy_tables(Worker *worker);
-extern bool reread_rows(Worker *worker);
+extern void reread_rows(Worker *worker);
 extern SyncString reread_key_encode(RelationEntry *entry, SyncArena *arena);
 
 /* decode.c */
