@@ -128,6 +128,17 @@ collect_processes(PgsyncShared *shared, Oid database, pid_t *processes)
 	return count;
 }
 
+static bool
+launcher_drops_slot(PgsyncShared *shared, Oid database)
+{
+	bool		result;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	result = shared->dropping_slot_of == database;
+	LWLockRelease(&shared->lock);
+	return result;
+}
+
 /*
  * Ends the workers of a database, waits until they no longer count as its
  * users, and keeps others away until the end of the transaction.  Workers that
@@ -147,12 +158,11 @@ hold_database(Oid database)
 	note_hold(shared, database);
 	recheck_wanted = true;
 	count = collect_processes(shared, database, processes);
-	if (count == 0)
-		return;
-	workers_terminate(shared, database, 0);
-	while (count > 0)
+	if (count > 0)
+		workers_terminate(shared, database, 0);
+	while (count > 0 || launcher_drops_slot(shared, database))
 	{
-		if (BackendPidGetProc(processes[count - 1]) == NULL)
+		if (count > 0 && BackendPidGetProc(processes[count - 1]) == NULL)
 		{
 			count--;
 			continue;

@@ -257,11 +257,17 @@ reap_workers(void)
 
 /* ---------------------------------------------------------------- slots without a label */
 
-/* Names of the slots that nobody will want again; the rest is left alone. */
+typedef struct UnwantedSlot
+{
+	NameData	name;
+	Oid			database;
+} UnwantedSlot;
+
+/* The slots that nobody will want again; the rest is left alone. */
 static List *
 collect_slots_to_drop(void)
 {
-	List	   *names = NIL;
+	List	   *slots = NIL;
 
 	slots_pending = false;
 	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
@@ -288,15 +294,49 @@ collect_slots_to_drop(void)
 		if (active)
 			slots_pending = true;
 		else
-			names = lappend(names, pstrdup(NameStr(name)));
+		{
+			UnwantedSlot *unwanted = palloc(sizeof(UnwantedSlot));
+
+			*unwanted = (UnwantedSlot) {name, database};
+			slots = lappend(slots, unwanted);
+		}
 	}
 	LWLockRelease(ReplicationSlotControlLock);
-	return names;
+	return slots;
+}
+
+/*
+ * DROP DATABASE fails while a slot of the database is active, as it is while we
+ * drop it: who holds the database waits for us, and we keep off held ones.
+ */
+static bool
+begin_slot_drop(Oid database)
+{
+	bool		held;
+
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	held = database_is_held(shared, database);
+	if (!held)
+		shared->dropping_slot_of = database;
+	LWLockRelease(&shared->lock);
+	return !held;
 }
 
 static void
-drop_slot(const char *name)
+end_slot_drop(void)
 {
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	shared->dropping_slot_of = InvalidOid;
+	LWLockRelease(&shared->lock);
+}
+
+static void
+drop_slot(const UnwantedSlot *slot)
+{
+	const char *name = NameStr(slot->name);
+
+	if (!begin_slot_drop(slot->database))
+		return;					/* the end of the hold wakes us */
 	PG_TRY();
 	{
 		StartTransactionCommand();
@@ -317,6 +357,7 @@ drop_slot(const char *name)
 		slots_pending = true;
 	}
 	PG_END_TRY();
+	end_slot_drop();
 	MemoryContextSwitchTo(loop_context);
 }
 
@@ -397,7 +438,7 @@ forget_dead_holders(void)
 static void
 apply_states(void)
 {
-	List	   *names;
+	List	   *slots;
 	ListCell   *cell;
 
 	read_states();
@@ -405,8 +446,8 @@ apply_states(void)
 	forget_dead_holders();
 	stop_unwanted();
 	request_missing();
-	names = collect_slots_to_drop();
-	foreach(cell, names)
+	slots = collect_slots_to_drop();
+	foreach(cell, slots)
 		drop_slot(lfirst(cell));
 }
 
@@ -550,6 +591,7 @@ launcher_start(void)
 	before_shmem_exit(launcher_exit, 0);
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
 	shared->launcher_pid = MyProcPid;
+	shared->dropping_slot_of = InvalidOid;
 	shared->launcher_pgprocno = MyProcIndex;
 	LWLockRelease(&shared->lock);
 

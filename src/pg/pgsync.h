@@ -179,6 +179,7 @@ typedef struct PgsyncShared
 	uint32		next_generation;
 
 	DatabaseHold holds[PGSYNC_MAX_HOLDS];
+	Oid			dropping_slot_of;	/* database whose slot the launcher drops just now */
 
 	pg_atomic_uint32 recheck;	/* bumped when labels, extensions or streams may have changed */
 	ConditionVariable progress; /* broadcast when any entry's checkpoint or phase changed */
