@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import psycopg2
+import pymongo
 
 import oracle
 from cluster import Cluster
@@ -55,7 +56,9 @@ class Database:
             self.sql('SELECT pgsync_stop(drop_slot => true)')
         self.cluster.sql(f'DROP DATABASE IF EXISTS {self.name} WITH (FORCE)')
         if self.stand.storage.own:
-            self.mongo.client.drop_database(self.storage_name)
+            # only room: the test server sometimes never answers this, when it has just been thawed
+            with contextlib.suppress(pymongo.errors.PyMongoError), pymongo.timeout(15):
+                self.mongo.client.drop_database(self.storage_name)
 
     # ---- SQL
 
@@ -151,7 +154,7 @@ class Stand:
     @property
     def client(self):
         if self._client is None:
-            self._client = self.storage.client()
+            self._client = self.storage.client(socketTimeoutMS=60000)
         return self._client
 
     def database(self, name, **options):
