@@ -269,7 +269,7 @@ storage_deploy(MongoContext *context, void *arg, StorageError *error)
 
 /* ---------------------------------------------------------------- adopt */
 
-/* Nobody holds the stream any more: free, expired, or its place is ours. */
+/* Nobody else holds the stream any more: free, expired, ours, or its place is ours. */
 static bool
 check_not_held(MongoContext *context, int32_t stream_id, const StreamBinding *binding,
 			   const SourceIdentity *self, StorageError *error)
@@ -278,9 +278,8 @@ check_not_held(MongoContext *context, int32_t stream_id, const StreamBinding *bi
 	bool		exists;
 	char		lock_id[LOCK_ID_LEN + 1];
 	int64_t		expires;
-	bool		here = binding_matches(binding, self) &&
-		binding->identity.timeline == self->timeline &&
-		strcmp(binding->identity.host, self->host) == 0;
+	bool		here = binding_is_predecessor(binding, self);
+	bool		ours;
 
 	if (!stream_document_read(context, stream_id, &document, &exists, error))
 	{
@@ -288,7 +287,9 @@ check_not_held(MongoContext *context, int32_t stream_id, const StreamBinding *bi
 		return false;
 	}
 	stream_document_lock(&document, lock_id, &expires);
-	if (exists && lock_id[0] != '\0' && expires > unix_time_us() / 1000 && !here)
+	ours = context->holds_stream && context->stream_id == stream_id &&
+		strcmp(lock_id, context->lock_id) == 0;
+	if (exists && lock_id[0] != '\0' && expires > unix_time_us() / 1000 && !here && !ours)
 		storage_error_set(error, STORAGE_LOCK_LOST,
 						  "replication stream %d is still held by %s, or was until less than a minute ago",
 						  (int) stream_id, binding->identity.host);

@@ -101,6 +101,18 @@ binding_matches(const StreamBinding *binding, const SourceIdentity *self)
 		binding->identity.database_oid == self->database_oid;
 }
 
+/*
+ * The same place: whatever ran there before has ended, also when it was the
+ * standby that this server was before its promotion, or the primary before that.
+ */
+bool
+binding_is_predecessor(const StreamBinding *binding, const SourceIdentity *self)
+{
+	return binding_matches(binding, self) &&
+		binding->identity.timeline <= self->timeline &&
+		strcmp(binding->identity.host, self->host) == 0;
+}
+
 /* ---------------------------------------------------------------- sync_rules */
 
 bool

@@ -28,6 +28,8 @@ extern bool binding_read(MongoContext *context, int32_t stream_id, StreamBinding
 extern void binding_decode(const bson_t *document, StreamBinding *binding);
 /* is it the same cluster and database? */
 extern bool binding_matches(const StreamBinding *binding, const SourceIdentity *self);
+/* is it that of an earlier process of this very server, on this timeline or an older one? */
+extern bool binding_is_predecessor(const StreamBinding *binding, const SourceIdentity *self);
 /* the fields that name a source */
 extern void append_identity(bson_t *document, const SourceIdentity *self);
 

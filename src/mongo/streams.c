@@ -7,8 +7,8 @@
  * by one process through its lock (contract 9.1).  The binding remembers our
  * lock id: a restarted worker takes its predecessor's lock at once, which
  * fences whatever that one still has in flight.  It does so only where the
- * predecessor ran (host and timeline), so that a copy of a cluster never takes
- * a stream from the original while that is alive.
+ * predecessor ran (binding_is_predecessor), so that a copy of a cluster never
+ * takes a stream from the original while that is alive.
  *
  * Invariant: binding and lock change in one transaction.
  *
@@ -398,15 +398,6 @@ end_predecessor_session(MongoContext *context, const StreamBinding *binding)
 	bson_destroy(&command);
 }
 
-/* Is the binding that of an earlier process of this very server? */
-static bool
-is_predecessor(const StreamBinding *binding, const SourceIdentity *self)
-{
-	return binding_matches(binding, self) &&
-		binding->identity.timeline == self->timeline &&
-		strcmp(binding->identity.host, self->host) == 0;
-}
-
 /* A binding that exists keeps its identity: the caller compares it with the slot's. */
 static bool
 write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
@@ -449,7 +440,7 @@ open_body(MongoContext *context, void *arg, StorageError *error)
 	if (!binding_read(context, request->open->stream_id, &request->binding, error) ||
 		!check_binding(context, request, error))
 		return false;
-	if (is_predecessor(&request->binding, &request->open->self))
+	if (binding_is_predecessor(&request->binding, &request->open->self))
 		known = request->binding.lock_id;
 	bson_destroy(request->document);
 	return lock_stream(context, request->open->stream_id, states, 2, known, request->lock_id,
@@ -504,7 +495,7 @@ storage_open_stream(MongoContext *context, void *arg, StorageError *error)
 		storage_error_set(error, STORAGE_SERVER, "out of memory");
 	else if (binding_read(context, open->stream_id, &request.binding, error) &&
 			 request.binding.has_session && !context->holds_stream &&
-			 is_predecessor(&request.binding, &open->self))
+			 binding_is_predecessor(&request.binding, &open->self))
 		end_predecessor_session(context, &request.binding);
 	if (error->kind != STORAGE_OK)
 		 /* reported below */ ;

@@ -319,6 +319,36 @@ test_adopt(void **state)
 	stand_forget(other);
 }
 
+/* A standby that was promoted: where it ran before, and elsewhere. */
+static void
+test_promotion(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *promoted = stand_create(stand->database);
+	StorageOpenStream renew = {.stream_id = 1};
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	/* in the same place the old process is dead: its lock is taken at once */
+	promoted->self.timeline = 2;
+	stand_open(promoted, 1);
+	assert_int_equal(promoted->stream->bound_to.timeline, 1);
+	/* an older timeline is nobody's successor */
+	renew.self = promoted->self;
+	stand_run(promoted, storage_adopt_stream, &renew);
+	assert_int_equal(try_open(stand, 1).kind, STORAGE_LOCK_LOST);
+
+	/* elsewhere, after the old lock ended: the lock that we hold does not stop us */
+	stand_run(promoted, storage_close_stream, NULL);
+	promoted->self.timeline = 3;
+	strcpy(promoted->self.host, "standby:/data");
+	stand_open(promoted, 1);
+	renew.self = promoted->self;
+	stand_run(promoted, storage_adopt_stream, &renew);
+	assert_field(stand, "pgsync_streams", "{}", "host", "\"standby:/data\"");
+	stand_run(promoted, storage_renew_lock, NULL);
+	stand_forget(promoted);
+}
+
 #define API_STREAM(id, extra) \
 	"{\"insert\": \"sync_rules\", \"documents\": [{\"_id\": " id ", \"storage_version\": 2," \
 	" \"content\": \"x\", \"serialized_plan\": {\"plan\": {\"a\": 1}}, \"state\": \"PROCESSING\"," \
@@ -612,6 +642,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_migrations_are_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_promotion, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_streams_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_record_error, setup, teardown),
