@@ -310,9 +310,32 @@ build_served_filter(bson_t *filter, int32_t own)
 }
 
 /*
- * Is the stream ahead of us?  Positions of another cluster's WAL cannot be
- * compared; a stream without a binding is taken to have the same source.
+ * Can positions of the two be compared?  Not when they count WAL of different
+ * clusters or of different places, or when one of them left the history.  lsn: the
+ * other's last checkpoint, past ours.
+ *
+ * Timelines that differ: the other's worker has not yet said whether its stream
+ * goes on in this history.  But if ours began on a newer timeline, the other
+ * position, being past ours, is past the point where that one branched off.  And if
+ * ours is older than the branch, the same deploy goes on to the other position.
  */
+static bool
+is_comparable(const StreamBinding *own, const StreamBinding *other, uint64_t lsn)
+{
+	const SourceIdentity *a = &own->identity;
+	const SourceIdentity *b = &other->identity;
+
+	/* a stream without a binding is taken to have the same source */
+	if (!other->exists || !own->exists)
+		return true;
+	if (a->system_identifier != b->system_identifier || binding_history_changed(other, lsn))
+		return false;
+	if (a->timeline == b->timeline && strcmp(a->host, b->host) != 0)
+		return false;
+	return own->first_timeline == 0 || b->timeline >= own->first_timeline;
+}
+
+/* Is the stream ahead of us? */
 static bool
 is_ahead(MongoContext *context, Activation *activation, int32_t stream_id, uint64_t lsn,
 		 StorageError *error)
@@ -322,8 +345,7 @@ is_ahead(MongoContext *context, Activation *activation, int32_t stream_id, uint6
 	if (lsn <= activation->writer->position.last_checkpoint_lsn)
 		return false;
 	return binding_read(context, stream_id, &other, error) &&
-		(!other.exists || !activation->own.exists ||
-		 other.identity.system_identifier == activation->own.identity.system_identifier);
+		is_comparable(&activation->own, &other, lsn);
 }
 
 #define MAX_SERVED	16			/* contract: there is at most one */

@@ -141,6 +141,7 @@ build_binding(const StorageDeploy *deploy, bson_t *document)
 {
 	BSON_APPEND_INT32(document, "_id", deploy->stream_id);
 	append_identity(document, &deploy->self);
+	BSON_APPEND_INT64(document, "first_timeline", deploy->self.timeline);
 	BSON_APPEND_NULL(document, "lock_id");
 	BSON_APPEND_BOOL(document, "made_by_pgsync", true);
 	BSON_APPEND_BOOL(document, "slot_lost", deploy->slot_lost);
@@ -304,12 +305,17 @@ adopt_one(MongoContext *context, int32_t stream_id, const SourceIdentity *self,
 	bson_t		filter = BSON_INITIALIZER;
 	bson_t		update = BSON_INITIALIZER;
 	bson_t		set;
+	bson_t		unset;
 	bool		ok;
 
 	BSON_APPEND_INT32(&filter, "_id", stream_id);
 	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
 	append_identity(&set, self);
 	bson_append_document_end(&update, &set);
+	BSON_APPEND_DOCUMENT_BEGIN(&update, "$unset", &unset);
+	BSON_APPEND_BOOL(&unset, "history_changed", true);
+	BSON_APPEND_BOOL(&unset, "history_lsn", true);
+	bson_append_document_end(&update, &unset);
 	ok = call_update(context, COLLECTION_BINDINGS, &filter, &update, false, false, NULL, error);
 	bson_destroy(&update);
 	bson_destroy(&filter);

@@ -186,6 +186,7 @@ typedef struct StreamDoc
 	int64_t		keepalive_op;	/* -1 where null */
 	bool		has_data;		/* any row state, table or op of the stream exists */
 	SourceIdentity bound_to;	/* as stored when the binding was made or renewed */
+	bool		history_changed;	/* storage_mark_history(), and not gone on since */
 	int			table_count;
 	SourceTableDoc *tables;
 } StreamDoc;
@@ -268,6 +269,14 @@ extern void storage_record_error(MongoContext *context, void *arg, StorageError 
  * open them: stream stays NULL.  STORAGE_LOCK_LOST while one is still held there.
  */
 extern void storage_adopt_stream(MongoContext *context, void *arg_open_stream, StorageError *error);
+
+/*
+ * Notes that the held stream's positions are of another history than the
+ * server's: a stream deployed after that becomes active without comparing
+ * positions with it.  Void once the stream has gone on or was adopted.  A stream
+ * that is not held here, so perhaps alive elsewhere, is not marked; no error.
+ */
+extern void storage_mark_history(MongoContext *context, void *arg_stream_id, StorageError *error);
 
 /* Gives the lock back; errors do not matter. */
 extern void storage_close_stream(MongoContext *context, void *unused, StorageError *error);

@@ -59,6 +59,10 @@ binding_decode(const bson_t *document, StreamBinding *binding)
 		binding->identity.database_oid = (uint32_t) number;
 	if (read_integer(document, "timeline", &number))
 		binding->identity.timeline = (uint32_t) number;
+	if (read_integer(document, "first_timeline", &number))
+		binding->first_timeline = (uint32_t) number;
+	binding->history_changed = read_bool(document, "history_changed", false) &&
+		read_lsn(document, "history_lsn", &binding->history_lsn);
 	copy_text(document, "database_name", binding->identity.database_name,
 			  sizeof(binding->identity.database_name));
 	copy_text(document, "host", binding->identity.host, sizeof(binding->identity.host));
@@ -99,6 +103,13 @@ binding_matches(const StreamBinding *binding, const SourceIdentity *self)
 	return binding->exists &&
 		binding->identity.system_identifier == self->system_identifier &&
 		binding->identity.database_oid == self->database_oid;
+}
+
+bool
+binding_history_changed(const StreamBinding *binding, uint64_t last_checkpoint_lsn)
+{
+	return binding->exists && binding->history_changed &&
+		binding->history_lsn == last_checkpoint_lsn;
 }
 
 /*

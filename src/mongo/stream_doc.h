@@ -18,6 +18,9 @@ typedef struct StreamBinding
 {
 	bool		exists;
 	SourceIdentity identity;
+	uint32_t	first_timeline; /* when it was made; 0: not known */
+	bool		history_changed;	/* the stream's positions are of another history ... */
+	uint64_t	history_lsn;	/* ... as long as this is its last_checkpoint_lsn */
 	char		lock_id[LOCK_ID_LEN + 1];	/* empty: none yet */
 	bool		has_session;
 	uint8_t		session[SESSION_ID_LEN];	/* of the holder of that lock */
@@ -26,6 +29,8 @@ typedef struct StreamBinding
 extern bool binding_read(MongoContext *context, int32_t stream_id, StreamBinding *binding,
 						 StorageError *error);
 extern void binding_decode(const bson_t *document, StreamBinding *binding);
+/* last_checkpoint_lsn: the stream's, as it is now */
+extern bool binding_history_changed(const StreamBinding *binding, uint64_t last_checkpoint_lsn);
 /* is it the same cluster and database? */
 extern bool binding_matches(const StreamBinding *binding, const SourceIdentity *self);
 /* is it that of an earlier process of this very server, on this timeline or an older one? */

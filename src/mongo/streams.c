@@ -418,6 +418,7 @@ write_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 	if (!request->binding.exists)
 	{
 		BSON_APPEND_DOCUMENT_BEGIN(&update, "$setOnInsert", &insert);
+		BSON_APPEND_INT64(&insert, "first_timeline", request->open->self.timeline);
 		BSON_APPEND_BOOL(&insert, "made_by_pgsync", false);
 		BSON_APPEND_BOOL(&insert, "slot_lost", false);
 		BSON_APPEND_DATE_TIME(&insert, "deployed_at", unix_time_us() / 1000);
@@ -509,6 +510,8 @@ storage_open_stream(MongoContext *context, void *arg, StorageError *error)
 			stream_tables_read(context, stream, error) &&
 			stream_has_data(context, stream, error))
 		{
+			stream->history_changed = binding_history_changed(&request.binding,
+															  stream->last_checkpoint_lsn);
 			open->stream = stream;
 			stream = NULL;
 		}
@@ -579,6 +582,46 @@ storage_close_stream(MongoContext *context, void *unused, StorageError *error)
 	}
 	bson_destroy(&update);
 	bson_destroy(&filter);
+}
+
+static bool
+mark_history_body(MongoContext *context, void *arg, StorageError *error)
+{
+	int32_t		stream_id = *(int32_t *) arg;
+	bson_t		document;
+	bson_t		filter = BSON_INITIALIZER;
+	bson_t		update = BSON_INITIALIZER;
+	bson_t		set;
+	char		lock_id[LOCK_ID_LEN + 1];
+	int64_t		expires;
+	uint64_t	lsn;
+	bool		exists;
+	bool		ok;
+
+	ok = stream_document_read(context, stream_id, &document, &exists, error);
+	stream_document_lock(&document, lock_id, &expires);
+	if (ok && exists && strcmp(lock_id, context->lock_id) == 0 &&
+		read_lsn(&document, "last_checkpoint_lsn", &lsn))
+	{
+		BSON_APPEND_INT32(&filter, "_id", stream_id);
+		BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
+		BSON_APPEND_BOOL(&set, "history_changed", true);
+		append_lsn_or_null(&set, "history_lsn", lsn);
+		bson_append_document_end(&update, &set);
+		ok = call_update(context, COLLECTION_BINDINGS, &filter, &update, false, false, NULL,
+						 error);
+	}
+	bson_destroy(&update);
+	bson_destroy(&filter);
+	bson_destroy(&document);
+	return ok;
+}
+
+void
+storage_mark_history(MongoContext *context, void *arg, StorageError *error)
+{
+	if (context->holds_stream && context->stream_id == *(int32_t *) arg)
+		(void) transaction_run(context, mark_history_body, arg, NULL, error);
 }
 
 void

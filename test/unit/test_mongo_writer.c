@@ -627,6 +627,118 @@ test_activation(void **state)
 	source_table_release(table);
 }
 
+/* A served stream at 0x400, which a new one on this timeline does not reach; is it replaced? */
+static bool
+replaces_served(Stand *stand, Stand *next, uint32_t timeline)
+{
+	bool		active;
+
+	next->self.timeline = timeline;
+	stand_open(next, stand_deploy(next, CONFIG));
+	stand_write(next, NULL);
+	add(next, WRITE_SNAPSHOT_DONE, 0x200);
+	add(next, WRITE_KEEPALIVE, 0x300);
+	active = stored(next).active;
+	assert_int_equal(count_documents(stand, "sync_rules", "{\"_id\": 1, \"state\": \"STOP\"}"),
+					 active ? 1 : 0);
+	stand_stop(next);
+	stand_start(next);
+	return active;
+}
+
+static void
+test_activation_after_lost_history(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	Stand	   *next = second_stand(stand);
+	int32_t		first = 1;
+
+	add(stand, WRITE_KEEPALIVE, 0x400);
+	stored(stand);
+	/* one that is not held here is not marked */
+	stand_run(next, storage_mark_history, &first);
+	assert_field(stand, "pgsync_streams", "{\"_id\": 1}", "history_changed", "absent");
+	stand_run(stand, storage_mark_history, &first);
+	assert_field(stand, "pgsync_streams", "{\"_id\": 1}", "history_changed", "true");
+
+	/* it went on: the mark says nothing any more */
+	add(stand, WRITE_KEEPALIVE, 0x410);
+	stored(stand);
+	assert_false(replaces_served(stand, next, 1));
+
+	stand_run(stand, storage_mark_history, &first);
+	stand_open(next, 1);
+	assert_true(next->stream->history_changed);
+	assert_true(replaces_served(stand, next, 1));
+	stand_forget(next);
+}
+
+static void
+test_adopt_ends_lost_history(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	int32_t		first = 1;
+	StorageOpenStream adopt = {.self = stand->self, .stream_id = 1};
+
+	stand_run(stand, storage_mark_history, &first);
+	stand_run(stand, storage_adopt_stream, &adopt);
+	stand_open(stand, 1);
+	assert_false(stand->stream->history_changed);
+}
+
+static void
+test_activation_on_a_new_timeline(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	Stand	   *next = second_stand(stand);
+	StorageOpenStream renew = {0};
+	WriterProgress progress;
+
+	add(stand, WRITE_KEEPALIVE, 0x400);
+	stored(stand);
+	/* deployed before the promotion: it catches up, and then takes over */
+	stand_open(next, stand_deploy(next, CONFIG));
+	next->self.timeline = 2;
+	renew.self = next->self;
+	renew.stream_id = next->stream->id;
+	stand_run(next, storage_adopt_stream, &renew);
+	stand_write(next, NULL);
+	add(next, WRITE_SNAPSHOT_DONE, 0x200);
+	add(next, WRITE_KEEPALIVE, 0x300);
+	progress = stored(next);
+	assert_false(progress.active);
+	add(next, WRITE_KEEPALIVE, 0x400);
+	progress = stored(next);
+	assert_true(progress.active);
+	stand_forget(next);
+}
+
+static void
+test_activation_on_a_branch(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	Stand	   *next = second_stand(stand);
+
+	add(stand, WRITE_KEEPALIVE, 0x400);
+	stored(stand);
+	/* the served one went on past the point where timeline 2 branched off */
+	assert_true(replaces_served(stand, next, 2));
+	stand_forget(next);
+}
+
+static void
+test_activation_elsewhere(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	Stand	   *next = second_stand(stand);
+
+	add(stand, WRITE_KEEPALIVE, 0x400);
+	stored(stand);
+	strcpy(next->self.host, "elsewhere:/data");
+	assert_true(replaces_served(stand, next, 1));
+	stand_forget(next);
+}
+
 /* ---------------------------------------------------------------- large rows */
 
 static void
@@ -1107,6 +1219,11 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_keepalive_without_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write_checkpoints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_activation, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_activation_after_lost_history, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_adopt_ends_lost_history, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_activation_on_a_new_timeline, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_activation_on_a_branch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_activation_elsewhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_row_in_many_buckets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_crash_in_a_wide_row, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_row_too_large, setup, teardown),
