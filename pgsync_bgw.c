@@ -68,10 +68,41 @@ worker_set_phase(Worker *worker, WorkerPhase phase)
 }
 
 void
-worker_set_warning(Worker *worker, const char *warning)
+worker_show_warnings(Worker *worker)
 {
+	char		text[PGSYNC_HINT_LEN] = "";
+	const char *stale = NULL;
+	const char *no_identity = NULL;
+	int			stale_count = 0;
+	int			no_identity_count = 0;
+	int			used = 0;
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+
+		if (known->dropped)
+			continue;
+		if (known->doc.stale && stale_count++ == 0)
+			stale = known->doc.name;
+		if (known->doc.identity_count == 0 && no_identity_count++ == 0)
+			no_identity = known->doc.name;
+	}
+	if (stale_count > 0)
+		used += snprintf(text + used, sizeof(text) - used,
+						 "Rows of %d table(s) may be stale (\"%s\"...): deploy the rules again. ",
+						 stale_count, stale);
+	if (no_identity_count > 0 && used < (int) sizeof(text))
+		used += snprintf(text + used, sizeof(text) - used,
+						 "%d table(s) have no replica identity (\"%s\"...): only inserts are replicated. ",
+						 no_identity_count, no_identity);
+	if (worker->publication.missing && used < (int) sizeof(text))
+		snprintf(text + used, sizeof(text) - used,
+				 "The publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.");
+
 	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
-	strlcpy(worker->entry->warning, warning, sizeof(worker->entry->warning));
+	strlcpy(worker->entry->warning, text, sizeof(worker->entry->warning));
 	LWLockRelease(&worker->shared->lock);
 }
 
@@ -94,7 +125,6 @@ on_worker_exit(int code, Datum arg)
 
 	if (worker == NULL)
 		return;
-	slot_confirm(worker, true);
 	if (worker->storage != NULL && worker->storage->thread != NULL)
 	{
 		(void) mongo_thread_drain(worker->storage->thread, DRAIN_WAIT_MS);
@@ -102,6 +132,14 @@ on_worker_exit(int code, Datum arg)
 	}
 	turn_forget(worker->shared->turn, worker->index);
 	worker_detach(worker->shared, worker->entry);
+}
+
+/* Apart from the others, and before them: it may fail, which ends only this callback. */
+static void
+confirm_at_exit(int code, Datum arg)
+{
+	if (MyWorker != NULL)
+		slot_confirm(MyWorker, true);
 }
 
 /* Attaches to the entry that the launcher prepared; ends if it is gone. */
@@ -120,6 +158,7 @@ worker_create(Datum main_arg)
 		proc_exit(0);
 	MyWorker = worker;
 	before_shmem_exit(on_worker_exit, (Datum) 0);
+	before_shmem_exit(confirm_at_exit, (Datum) 0);
 	worker->change_context = AllocSetContextCreate(TopMemoryContext, "pgsync change",
 												   ALLOCSET_DEFAULT_SIZES);
 	return worker;
@@ -378,10 +417,7 @@ check_publication(Worker *worker)
 	worker->publication = publication_state(&worker->preloaded->settings);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	if (worker->publication.missing)
-		worker_set_warning(worker, "the publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated");
-	else
-		worker_set_warning(worker, "");
+	worker_show_warnings(worker);
 }
 
 static void

@@ -17,6 +17,7 @@
 
 #define TRANSACTION_TRIES		20
 #define TRANSACTION_SECONDS		90
+#define TURN_SECONDS			2	/* so long a turn is kept over tries */
 #define COMMIT_RETRY_SECONDS	30
 #define COMMIT_TIME_MS			10000	/* contract 3.5 */
 #define RETRY_MIN_MS			5
@@ -512,38 +513,73 @@ retry_jitter(void)
 	return (int) (random % (RETRY_MAX_MS - RETRY_MIN_MS + 1));
 }
 
-bool
-transaction_run(MongoContext *context, TransactionBody body, void *arg, int64_t *conflicts,
+/* One try.  *again: what failed may be tried again as a whole. */
+static bool
+transaction_try(MongoContext *context, TransactionBody body, void *arg, bool *again,
 				StorageError *error)
 {
+	*again = false;
+	memset(error, 0, sizeof(*error));
+	if (!transaction_begin(context, error))
+		return false;
+	if (body(context, arg, error))
+	{
+		if (transaction_commit(context, error))
+			return true;
+		*again = context->transient && !context->commit_unknown;
+	}
+	else
+	{
+		*again = context->transient;
+		transaction_abort(context);
+	}
+	return false;
+}
+
+bool
+transaction_run_in_turn(MongoContext *context, TransactionBody body, void *arg,
+						const TransactionTurn *turn, int64_t *conflicts, StorageError *error)
+{
 	int64_t		give_up = monotonic_us() + TRANSACTION_SECONDS * INT64_C(1000000);
+	int64_t		taken = 0;
+	bool		held = false;
+	bool		ok;
 
 	for (int try = 1;; try++)
 	{
-		bool		transient;
+		bool		again;
 
-		memset(error, 0, sizeof(*error));
-		if (!transaction_begin(context, error))
-			return false;
-		if (body(context, arg, error))
+		if (turn != NULL && !held)
 		{
-			if (transaction_commit(context, error))
-				return true;
-			if (context->commit_unknown)
+			memset(error, 0, sizeof(*error));
+			if (!turn->take(turn->arg, error))
 				return false;
-			transient = context->transient;
+			held = true;
+			taken = monotonic_us();
 		}
-		else
-		{
-			transient = context->transient;
-			transaction_abort(context);
-		}
+		ok = transaction_try(context, body, arg, &again, error);
 		/* contract 3.5: both bounds must be passed */
-		if (!transient || context_cancelled(context) ||
+		if (ok || !again || context_cancelled(context) ||
 			(try > TRANSACTION_TRIES && monotonic_us() > give_up))
-			return false;
+			break;
+		if (held && (error->kind == STORAGE_UNREACHABLE ||
+					 monotonic_us() - taken > TURN_SECONDS * INT64_C(1000000)))
+		{
+			turn->give(turn->arg);
+			held = false;
+		}
 		if (conflicts != NULL)
 			(*conflicts)++;
 		context_sleep(context, RETRY_MIN_MS + retry_jitter());
 	}
+	if (held)
+		turn->give(turn->arg);
+	return ok;
+}
+
+bool
+transaction_run(MongoContext *context, TransactionBody body, void *arg, int64_t *conflicts,
+				StorageError *error)
+{
+	return transaction_run_in_turn(context, body, arg, NULL, conflicts, error);
 }

@@ -264,22 +264,34 @@ writer_priority(const Writer *writer)
 	return writer->position.snapshot_done ? TURN_CATCH_UP : TURN_COPY;
 }
 
-bool
-writer_take_turn(Writer *writer, StorageError *error)
+static bool
+take_turn(void *arg, StorageError *error)
 {
-	if (writer->options.turn == NULL ||
-		turn_take(writer->options.turn, writer->options.turn_index, writer_priority(writer),
-				  &writer->thread->cancelled))
+	Writer	   *writer = arg;
+
+	if (turn_take(writer->options.turn, writer->options.turn_index, writer->thread->storage,
+				  writer_priority(writer), &writer->thread->cancelled))
 		return true;
 	storage_error_set(error, STORAGE_CANCELLED, "cancelled");
 	return false;
 }
 
-void
-writer_give_turn(Writer *writer)
+static void
+give_turn(void *arg)
 {
-	if (writer->options.turn != NULL)
-		turn_give(writer->options.turn, writer->options.turn_index);
+	Writer	   *writer = arg;
+
+	turn_give(writer->options.turn, writer->options.turn_index);
+}
+
+bool
+writer_run_in_turn(MongoContext *context, Writer *writer, TransactionBody body, void *arg,
+				   int64_t *conflicts, StorageError *error)
+{
+	TransactionTurn turn = {take_turn, give_turn, writer};
+
+	return transaction_run_in_turn(context, body, arg, writer->options.turn != NULL ? &turn : NULL,
+								   conflicts, error);
 }
 
 /* ---------------------------------------------------------------- activation */
@@ -469,10 +481,7 @@ try_activate(MongoContext *context, Writer *writer, StorageError *error)
 	if (ahead)
 		return true;
 	/* the served stream's flushes write the document that is stopped here */
-	if (!writer_take_turn(writer, error))
-		return false;
-	ok = transaction_run(context, activate_body, &activation, NULL, error);
-	writer_give_turn(writer);
+	ok = writer_run_in_turn(context, writer, activate_body, &activation, NULL, error);
 	if (!ok && error->kind == STORAGE_CHANGED)
 		set_mismatch_error(context, writer, error);
 	if (ok && activation.done)

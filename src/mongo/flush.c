@@ -374,6 +374,7 @@ flush_body(MongoContext *context, void *arg, StorageError *error)
 {
 	Flush	   *flush = arg;
 
+	flush->began = monotonic_us();
 	flush->last_op = 0;
 	if (flush->op_count > 0 && !write_operations(context, flush, error))
 		return false;
@@ -410,19 +411,16 @@ run_transaction(Flush *flush, MongoContext *context, StorageError *error)
 {
 	Writer	   *writer = flush->writer;
 	int64_t		conflicts = 0;
-	int64_t		start;
 	bool		ok;
 
-	if (flush->op_count > 0 && !writer_take_turn(writer, error))
-		return false;
-	start = monotonic_us();
 	flush->mismatch = false;
-	ok = transaction_run(context, flush_body, flush, &conflicts, error);
 	if (flush->op_count > 0)
-		writer_give_turn(writer);
+		ok = writer_run_in_turn(context, writer, flush_body, flush, &conflicts, error);
+	else
+		ok = transaction_run(context, flush_body, flush, &conflicts, error);
 	if (ok && conflicts == 0)
 		adapt_limit(writer, flush->op_count > flush->rows.touch_count ?
-					flush->op_count : flush->rows.touch_count, monotonic_us() - start);
+					flush->op_count : flush->rows.touch_count, monotonic_us() - flush->began);
 	pthread_mutex_lock(&writer->thread->mutex);
 	writer->progress.write_conflicts += conflicts;
 	pthread_mutex_unlock(&writer->thread->mutex);

@@ -64,6 +64,7 @@ struct MongoThread
 	/* set before the thread starts, constant while it runs */
 	mongoc_uri_t *uri;			/* wiped by the thread at its end */
 	char	   *hosts;
+	uint32_t	storage;		/* hash of hosts and database, never 0: turn.h */
 	char		database[DATABASE_NAME_SIZE];
 	size_t		queue_limit;
 	int			wake_fd;
@@ -208,6 +209,21 @@ typedef bool (*TransactionBody) (MongoContext *context, void *arg, StorageError 
  */
 extern bool transaction_run(MongoContext *context, TransactionBody body, void *arg,
 							int64_t *conflicts, StorageError *error);
+
+/* something that is held while a transaction runs; take: false with *error if it cannot be had */
+typedef struct TransactionTurn
+{
+	bool		(*take) (void *arg, StorageError *error);
+	void		(*give) (void *arg);
+	void	   *arg;
+} TransactionTurn;
+/*
+ * The same, with the turn.  Between two tries it is given back when the storage
+ * was not reached or the turn has been held for long.
+ */
+extern bool transaction_run_in_turn(MongoContext *context, TransactionBody body, void *arg,
+									const TransactionTurn *turn, int64_t *conflicts,
+									StorageError *error);
 
 /* ---------------------------------------------------------------- documents */
 

@@ -17,11 +17,13 @@
  */
 #include "mongo/mongo_private.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -189,6 +191,46 @@ list_hosts(const mongoc_uri_t *uri)
 		strcat(text, h->host_and_port);
 	}
 	return text;
+}
+
+static int
+compare_hosts(const void *a, const void *b)
+{
+	return strcasecmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* FNV-1a, without regard to case */
+static uint32_t
+hash_text(uint32_t hash, const char *text)
+{
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (unsigned char) tolower((unsigned char) *text)) * UINT32_C(16777619);
+	return (hash ^ '/') * UINT32_C(16777619);
+}
+
+/*
+ * The same number for URIs that name the same hosts in any order.  Two numbers
+ * for one storage (a host left out of one of the URIs) cost conflicts only.
+ */
+static uint32_t
+storage_number(const MongoThread *thread)
+{
+	uint32_t	hash = UINT32_C(2166136261);
+	const char *hosts[64];
+	size_t		count = 0;
+	const char *service = mongoc_uri_get_srv_hostname(thread->uri);
+
+	if (service != NULL)
+		hosts[count++] = service;
+	else
+		for (const mongoc_host_list_t *h = mongoc_uri_get_hosts(thread->uri);
+			 h != NULL && count < 64; h = h->next)
+			hosts[count++] = h->host_and_port;
+	qsort(hosts, count, sizeof(hosts[0]), compare_hosts);
+	for (size_t i = 0; i < count; i++)
+		hash = hash_text(hash, hosts[i]);
+	hash = hash_text(hash, thread->database);
+	return hash != 0 ? hash : 1;
 }
 
 /* ---------------------------------------------------------------- context */
@@ -491,6 +533,7 @@ mongo_thread_start(const MongoTarget *target, StorageError *error)
 	}
 	strcpy(thread->database, target->database);
 	thread->hosts = list_hosts(thread->uri);
+	thread->storage = storage_number(thread);
 	rc = thread->hosts == NULL || thread->cancel_fd < 0 ? ENOMEM : start_blocked(thread);
 	if (rc != 0)
 	{

@@ -10,7 +10,9 @@
  * them, since when it waits (milliseconds, modulo 2^30): equals are served in
  * the order they came.
  *
- * Invariant: word 0 changes from 0 to index + 1 and back, by compare and swap.
+ * Invariants: a holder's word changes from 0 to index + 1 and back, by compare
+ * and swap; a place changes from 0 to its storage, once; a writer's place is set
+ * before what it wants.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,18 +54,31 @@ comes_before(uint32_t a, uint32_t b)
 	return (int32_t) ((a & ~PRIORITY_MASK) - (b & ~PRIORITY_MASK)) < 0;
 }
 
-bool
-turn_wanted(_Atomic uint32_t *turn, int index)
+/*
+ * The storage's place.  Places are taken in an order that follows from the
+ * storage alone, and never given back: all writers find the same one.
+ */
+static int
+find_place(_Atomic uint32_t *turn, uint32_t storage)
 {
-	for (int i = 0; i < TURN_MAX_WRITERS; i++)
-		if (i != index && atomic_load(&turn[1 + i]) != TURN_NONE)
-			return true;
-	return false;
+	int			first = (int) (storage % TURN_STORAGES);
+
+	for (int i = 0; i < TURN_STORAGES; i++)
+	{
+		int			place = (first + i) % TURN_STORAGES;
+		uint32_t	present = 0;
+
+		/* present: what was there, if it was not free */
+		if (atomic_compare_exchange_strong(&turn[TURN_STORAGE(place)], &present, storage) ||
+			present == storage)
+			return place;
+	}
+	return first;
 }
 
-/* Is there somebody whom the turn belongs to before us? */
+/* Does another writer wait for this place, and (want not 0) come before us? */
 static bool
-must_wait(_Atomic uint32_t *turn, int index, uint32_t want)
+anybody_waits(_Atomic uint32_t *turn, int index, uint32_t want, uint32_t place)
 {
 	for (int i = 0; i < TURN_MAX_WRITERS; i++)
 	{
@@ -71,35 +86,52 @@ must_wait(_Atomic uint32_t *turn, int index, uint32_t want)
 
 		if (i == index)
 			continue;
-		other = atomic_load(&turn[1 + i]);
-		if (other != TURN_NONE && comes_before(other, want))
+		other = atomic_load(&turn[TURN_WANT(i)]);
+		if (other != TURN_NONE && atomic_load(&turn[TURN_PLACE(i)]) == place + 1 &&
+			(want == TURN_NONE || comes_before(other, want)))
 			return true;
 	}
 	return false;
 }
 
 bool
-turn_take(_Atomic uint32_t *turn, int index, TurnPriority priority, const atomic_bool *cancel)
+turn_wanted(_Atomic uint32_t *turn, int index)
+{
+	uint32_t	place;
+
+	if (index < 0 || index >= TURN_MAX_WRITERS)
+		return false;
+	place = atomic_load(&turn[TURN_PLACE(index)]);
+	return place != 0 && anybody_waits(turn, index, TURN_NONE, place - 1);
+}
+
+bool
+turn_take(_Atomic uint32_t *turn, int index, uint32_t storage, TurnPriority priority,
+		  const atomic_bool *cancel)
 {
 	uint32_t	want = (now_ms() << 2) | (uint32_t) priority;
 	long		pause = SLEEP_MIN_US;
+	int			place;
 
 	if (index < 0 || index >= TURN_MAX_WRITERS)
 		return true;
-	atomic_store(&turn[1 + index], want);
+	place = find_place(turn, storage);
+	atomic_store(&turn[TURN_PLACE(index)], (uint32_t) place + 1);
+	atomic_store(&turn[TURN_WANT(index)], want);
 	for (;;)
 	{
 		uint32_t	free_turn = 0;
 
 		if (atomic_load(cancel))
 		{
-			atomic_store(&turn[1 + index], TURN_NONE);
+			atomic_store(&turn[TURN_WANT(index)], TURN_NONE);
 			return false;
 		}
-		if (!must_wait(turn, index, want) &&
-			atomic_compare_exchange_strong(&turn[0], &free_turn, (uint32_t) index + 1))
+		if (!anybody_waits(turn, index, want, (uint32_t) place) &&
+			atomic_compare_exchange_strong(&turn[TURN_HOLDER(place)], &free_turn,
+										   (uint32_t) index + 1))
 		{
-			atomic_store(&turn[1 + index], TURN_NONE);
+			atomic_store(&turn[TURN_WANT(index)], TURN_NONE);
 			return true;
 		}
 		sleep_us(pause);
@@ -108,14 +140,18 @@ turn_take(_Atomic uint32_t *turn, int index, TurnPriority priority, const atomic
 	}
 }
 
+/* A writer holds one turn at most, but whoever forgets it need not know at which storage. */
 void
 turn_give(_Atomic uint32_t *turn, int index)
 {
-	uint32_t	mine = (uint32_t) index + 1;
-
 	if (index < 0 || index >= TURN_MAX_WRITERS)
 		return;
-	(void) atomic_compare_exchange_strong(&turn[0], &mine, 0);
+	for (int place = 0; place < TURN_STORAGES; place++)
+	{
+		uint32_t	mine = (uint32_t) index + 1;
+
+		(void) atomic_compare_exchange_strong(&turn[TURN_HOLDER(place)], &mine, 0);
+	}
 }
 
 void
@@ -123,6 +159,6 @@ turn_forget(_Atomic uint32_t *turn, int index)
 {
 	if (index < 0 || index >= TURN_MAX_WRITERS)
 		return;
-	atomic_store(&turn[1 + index], TURN_NONE);
+	atomic_store(&turn[TURN_WANT(index)], TURN_NONE);
 	turn_give(turn, index);
 }

@@ -166,6 +166,7 @@ typedef struct Flush
 	bool		mismatch;		/* the stream document is not as we left it */
 	int			written;		/* updates of the stream document: each extends the lock */
 	int64_t		last_op;
+	int64_t		began;			/* its last try, by monotonic_us() */
 } Flush;
 
 /* ---------------------------------------------------------------- writer */
@@ -249,7 +250,8 @@ extern bool store_position(MongoContext *context, Writer *writer, uint64_t lsn,
 						   StorageError *error);
 extern bool store_snapshot_done(MongoContext *context, Writer *writer, uint64_t fence,
 								StorageError *error);
-extern bool writer_take_turn(Writer *writer, StorageError *error);
-extern void writer_give_turn(Writer *writer);
+/* a transaction in our turn at the storage */
+extern bool writer_run_in_turn(MongoContext *context, Writer *writer, TransactionBody body,
+							   void *arg, int64_t *conflicts, StorageError *error);
 
 #endif							/* PGSYNC_WRITER_PRIVATE_H */

@@ -24,16 +24,19 @@
  */
 #include "worker.h"
 
+#include "access/genam.h"
+#include "access/heaptoast.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/skey.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
-#include "executor/spi.h"
+#include "catalog/pg_index.h"
 #include "executor/tuptable.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "replication/message.h"
 #include "storage/lmgr.h"
@@ -45,6 +48,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/wait_event.h"
 
 /* ---------------------------------------------------------------- stragglers */
@@ -74,6 +78,7 @@ wait_for_stragglers(void)
 	for (;;)
 	{
 		TransactionId straggler = InvalidTransactionId;
+		TransactionId next = XidFromFullTransactionId(ReadNextFullTransactionId());
 		Snapshot	snapshot;
 
 		StartTransactionCommand();
@@ -82,6 +87,18 @@ wait_for_stragglers(void)
 		{
 			if (TransactionIdDidCommit(snapshot->xip[i]))
 				straggler = snapshot->xip[i];
+		}
+
+		/*
+		 * The snapshot's list ends at the newest xid that is over; those after
+		 * it count as running, whatever they have written.
+		 */
+		for (TransactionId xid = snapshot->xmax;
+			 !TransactionIdIsValid(straggler) && TransactionIdPrecedes(xid, next);)
+		{
+			if (TransactionIdDidCommit(xid))
+				straggler = xid;
+			TransactionIdAdvance(xid);
 		}
 		CommitTransactionCommand();
 		if (!TransactionIdIsValid(straggler))
@@ -253,8 +270,8 @@ copy_chunk(Worker *worker, Oid relid, KnownTable **known_result, int done)
 	check_chunk_shape(worker, known, relation, entry);
 
 	worker_submit(worker);		/* what precedes the chunk, such as a new table */
-	begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
 	worker->in_chunk = true;
+	begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
 	more = scan_chunk(worker, known, relation, entry);
 	PopActiveSnapshot();
 	relation_close(relation, AccessShareLock);
@@ -350,90 +367,155 @@ copy_tables(Worker *worker)
 /* ---------------------------------------------------------------- rows by key */
 
 /*
- * The identity columns' values as text literals: what is needed to read the row
- * again.  Opaque to everyone else.
+ * The row's key, as a tuple of the table's shape in which all other columns are
+ * null: what is needed to find the row again.  Opaque to everyone else.
  */
 SyncString
-reread_key_encode(RelationEntry *entry, SyncArena *arena)
+reread_key_encode(RelationEntry *entry, TupleDesc desc, SyncArena *arena)
 {
-	StringInfoData text;
+	Datum	   *datums = palloc0(sizeof(Datum) * desc->natts);
+	bool	   *nulls = palloc(sizeof(bool) * desc->natts);
+	HeapTuple	tuple;
+	HeapTuple	flat;
 
-	initStringInfo(&text);
+	memset(nulls, true, sizeof(bool) * desc->natts);
 	for (int i = 0; i < entry->row_type.identity_count; i++)
 	{
-		int			position = entry->row_type.identity[i];
-		ColumnConversion *column = &entry->conversion->columns[position];
-		int			a = column->attnum - 1;
-		Oid			output;
-		bool		is_varlena;
+		int			a = entry->conversion->columns[entry->row_type.identity[i]].attnum - 1;
 
-		if (i > 0)
-			appendStringInfoString(&text, " AND ");
-		appendStringInfoString(&text, quote_identifier(entry->row_type.columns[position].name.data));
-		if (entry->nulls[a])
-		{
-			appendStringInfoString(&text, " IS NULL");
-			continue;
-		}
-		getTypeOutputInfo(column->type, &output, &is_varlena);
-		appendStringInfo(&text, " OPERATOR(pg_catalog.=) %s",
-						 quote_literal_cstr(OidOutputFunctionCall(output, entry->datums[a])));
+		datums[a] = entry->datums[a];
+		nulls[a] = entry->nulls[a];
 	}
-	return (SyncString) {arena_strndup(arena, text.data, text.len), (uint32_t) text.len};
+	tuple = heap_form_tuple(desc, datums, nulls);
+	flat = toast_flatten_tuple(tuple, desc);
+	return (SyncString) {arena_strndup(arena, (char *) flat->t_data, flat->t_len), flat->t_len};
 }
 
-/* One row, as it is now, sent as ROW_REREAD; a row that is gone is deleted by the stream. */
+/*
+ * Finds the row by its identity's index, with the index's own operators and the
+ * key's own values: no text is parsed and no name looked up, so nothing of a
+ * user's runs with our rights.
+ */
+static bool
+fetch_row(Relation relation, const SyncString *key, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	Datum	   *datums = palloc(sizeof(Datum) * desc->natts);
+	bool	   *nulls = palloc(sizeof(bool) * desc->natts);
+	HeapTupleData tuple = {0};
+	Relation	index;
+	ScanKeyData *keys;
+	IndexScanDesc scan;
+	oidvector  *classes;
+	bool		isnull;
+	bool		found;
+	int			count;
+
+	/* a copy: the bytes of the key need not be aligned */
+	tuple.t_len = key->len;
+	tuple.t_data = palloc(key->len);
+	memcpy(tuple.t_data, key->data, key->len);
+	heap_deform_tuple(&tuple, desc, datums, nulls);
+
+	index = index_open(identity_index(relation), AccessShareLock);
+	classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, index->rd_indextuple,
+															Anum_pg_index_indclass, &isnull));
+	count = index->rd_index->indnkeyatts;
+	keys = palloc(sizeof(ScanKeyData) * count);
+	for (int i = 0; i < count; i++)
+	{
+		int			a = index->rd_index->indkey.values[i] - 1;
+		Oid			family = get_opclass_family(classes->values[i]);
+		Oid			type = get_opclass_input_type(classes->values[i]);
+		Oid			equal = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
+
+		ScanKeyInit(&keys[i], i + 1, BTEqualStrategyNumber, get_opcode(equal), datums[a]);
+		keys[i].sk_collation = index->rd_indcollation[i];
+	}
+#if PG_VERSION_NUM >= 180000
+	scan = index_beginscan(relation, index, GetActiveSnapshot(), NULL, count, 0);
+#else
+	scan = index_beginscan(relation, index, GetActiveSnapshot(), count, 0);
+#endif
+	index_rescan(scan, keys, count, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	if (found)
+		ExecMaterializeSlot(slot);
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return found;
+}
+
+/*
+ * One row, as it is now, sent as ROW_REREAD in a chunk with a fence.  A row that is
+ * gone is deleted by the stream.  A table that has another shape now cannot be
+ * read for the stream, which has not got there yet: the stream begins anew.
+ */
 static void
 reread_row(Worker *worker, RereadRequest *request)
 {
 	Relation	relation;
-	RelationEntry *entry;
+	RelationEntry *entry = NULL;
 	WriteItem  *begin;
-	char	   *query;
+	const char *reason = NULL;
+
+	worker_submit(worker);
+	worker->in_chunk = true;
+	begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	relation = try_relation_open(request->table->relation_id, AccessShareLock);
-	entry = relation == NULL ? NULL : relation_entry(worker, relation);
-	if (entry != NULL && memcmp(&entry->table->id, &request->table->id, sizeof(SourceTableId)) == 0)
+	if (relation != NULL)
 	{
-		worker_submit(worker);
-		begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
-		worker->in_chunk = true;
-		SPI_connect();
-		query = psprintf("SELECT t FROM ONLY %s t WHERE %.*s",
-						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
-													RelationGetRelationName(relation)),
-						 (int) request->key.len, request->key.data);
-		if (SPI_execute(query, true, 2) == SPI_OK_SELECT && SPI_processed == 1)
+		entry = relation_entry(worker, relation);
+		if (entry == NULL || !OidIsValid(identity_index(relation)) ||
+			memcmp(&entry->table->id, &request->table->id, sizeof(SourceTableId)) != 0)
+			reason = psprintf("table \"%s.%s\" changed while a row of it had to be read again",
+							  request->table->schema, request->table->name);
+		else
 		{
-			bool		isnull;
-			Datum		datum = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-											  &isnull);
-			HeapTupleHeader header = DatumGetHeapTupleHeader(datum);
-			HeapTupleData tuple;
+			TupleTableSlot *slot = table_slot_create(relation, NULL);
+			MemoryContext old = MemoryContextSwitchTo(worker->change_context);
 
-			tuple.t_len = HeapTupleHeaderGetDatumLength(header);
-			ItemPointerSetInvalid(&tuple.t_self);
-			tuple.t_tableOid = RelationGetRelid(relation);
-			tuple.t_data = header;
-			row_change_add(worker, entry, ROW_REREAD, NULL, &tuple, RelationGetDescr(relation), NULL);
+			if (fetch_row(relation, &request->key, slot))
+				row_change_add(worker, entry, ROW_REREAD, NULL,
+							   ExecFetchSlotHeapTuple(slot, true, NULL),
+							   RelationGetDescr(relation), NULL);
+			MemoryContextSwitchTo(old);
+			ExecDropSingleTupleTableSlot(slot);
 		}
-		SPI_finish();
-		PopActiveSnapshot();
 		relation_close(relation, AccessShareLock);
-		CommitTransactionCommand();
-		begin->lsn = write_fence();
-		/* the chunk's end carries no table: there is no progress to store */
-		write_batch_add(worker_batch(worker), WRITE_CHUNK_END, begin->lsn);
-		worker->in_chunk = false;
-		worker_submit(worker);
-		return;
 	}
 	PopActiveSnapshot();
-	if (relation != NULL)
-		relation_close(relation, AccessShareLock);
+	if (reason != NULL)
+		reason = MemoryContextStrdup(TopMemoryContext, reason);
 	CommitTransactionCommand();
+	MemoryContextReset(worker->change_context);
+	if (reason != NULL)
+		worker_replace_stream(worker, false, reason);
+
+	begin->lsn = write_fence();
+	/* the chunk's end carries no table: there is no progress to store */
+	write_batch_add(worker_batch(worker), WRITE_CHUNK_END, begin->lsn);
+	worker->in_chunk = false;
+	worker_submit(worker);
+}
+
+/*
+ * A process that decodes does not hold back VACUUM.  While it reads an ordinary
+ * table under a snapshot it has to.
+ */
+static void
+set_decoding_flag(bool decoding)
+{
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	if (decoding)
+		MyProc->statusFlags |= PROC_IN_LOGICAL_DECODING;
+	else
+		MyProc->statusFlags &= ~PROC_IN_LOGICAL_DECODING;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
 }
 
 /*
@@ -452,6 +534,7 @@ reread_rows(Worker *worker)
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();
 	worker->rereading = true;
+	set_decoding_flag(false);
 	for (; requests != NULL; requests = next)
 	{
 		next = requests->next;
@@ -459,6 +542,7 @@ reread_rows(Worker *worker)
 		reread_row(worker, requests);
 		reread_request_free(requests);
 	}
+	set_decoding_flag(true);
 	worker->rereading = false;
 	InvalidateSystemCaches();
 	relation_cache_invalidate_all();

@@ -113,7 +113,7 @@ report_too_large(RelationEntry *entry, EvaluatedRow *row, SyncArena *arena)
 
 /* An incomplete row: the writer completes it from what is stored. */
 static void
-keep_incomplete_values(RelationEntry *entry, RowChange *change, SyncArena *arena)
+keep_incomplete_values(RelationEntry *entry, TupleDesc desc, RowChange *change, SyncArena *arena)
 {
 	int			count = entry->row_type.column_count;
 
@@ -126,7 +126,31 @@ keep_incomplete_values(RelationEntry *entry, RowChange *change, SyncArena *arena
 			value.data = arena_strndup(arena, value.data, value.len);
 		change->values[i] = value;
 	}
-	change->reread_key = reread_key_encode(entry, arena);
+	change->reread_key = reread_key_encode(entry, desc, arena);
+}
+
+/*
+ * An identity column whose value is out of line and unchanged is not in the new
+ * tuple, but then the server writes the old key, flattened.  False: it is in
+ * neither, and the row cannot be named.
+ */
+static bool
+complete_identity(RelationEntry *entry, const Datum *old_datums, const bool *old_nulls)
+{
+	for (int i = 0; i < entry->row_type.identity_count; i++)
+	{
+		ColumnConversion *column = &entry->conversion->columns[entry->row_type.identity[i]];
+		int			a = column->attnum - 1;
+
+		if (entry->nulls[a] || column->typlen != -1 ||
+			!VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(entry->datums[a])))
+			continue;
+		if (old_datums == NULL || old_nulls[a] ||
+			VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(old_datums[a])))
+			return false;
+		entry->datums[a] = old_datums[a];
+	}
+	return true;
 }
 
 static void
@@ -140,12 +164,18 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 	Size		limit = (Size) *worker->preloaded->settings.row_limit * 1024;
 
 	deform(new_tuple, desc, entry->datums, entry->nulls);
-	if (old_tuple != NULL && entry->identity == REPLICA_IDENTITY_FULL)
+	if (old_tuple != NULL)
 	{
 		old_datums = entry->datums + desc->natts;
 		old_nulls = entry->nulls + desc->natts;
 		deform(old_tuple, desc, old_datums, old_nulls);
 	}
+	if (in_stream && !complete_identity(entry, old_datums, old_nulls))
+		worker_replace_stream(worker, false,
+							  psprintf("a change of table \"%s.%s\" does not hold the row's key",
+									   entry->table->schema, entry->table->name));
+	if (entry->identity != REPLICA_IDENTITY_FULL)
+		old_datums = NULL;		/* it holds the key only */
 	result = row_convert(entry->conversion, entry->datums, entry->nulls, old_datums, old_nulls,
 						 limit, in_stream, worker->scratch, entry->values, &out_of_line);
 	if (result == ROW_TOO_LARGE)
@@ -156,7 +186,7 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 		report_too_large(entry, &change->row, arena);
 	}
 	else if (result == ROW_INCOMPLETE)
-		keep_incomplete_values(entry, change, arena);
+		keep_incomplete_values(entry, desc, change, arena);
 	else
 	{
 		if (table_evaluate(entry->table->binding, entry->values, arena,
@@ -234,6 +264,25 @@ tuple_of(
 }
 #endif
 
+/* Once for each table: its stored rows are not what the table holds any more. */
+static void
+note_ignored_change(Worker *worker, RelationEntry *entry)
+{
+	KnownTable *known = known_table_find(worker, &entry->table->id);
+
+	if (known == NULL || known->doc.stale)
+		return;
+	known->doc.stale = true;
+	decode_begin_write(worker);
+	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+	ereport(LOG,
+			(errmsg("updates and deletes of table \"%s.%s\" do not reach the buckets",
+					known->doc.schema, known->doc.name),
+			 errdetail("The table has no replica identity, so nothing says which row is meant."),
+			 errhint("Add a primary key, or run ALTER TABLE ... REPLICA IDENTITY FULL, and deploy the rules again with pgsync_deploy().")));
+	worker_show_warnings(worker);
+}
+
 static void
 plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation relation,
 			  ReorderBufferChange *change)
@@ -251,7 +300,10 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	has_identity = entry->row_type.identity_count > 0;
 	/* without identity nothing says which row is meant: only inserts count */
 	if (!has_identity && change->action != REORDER_BUFFER_CHANGE_INSERT)
+	{
+		note_ignored_change(worker, entry);
 		return;
+	}
 	if (change->action == REORDER_BUFFER_CHANGE_DELETE && old_tuple == NULL)
 		return;
 
@@ -319,6 +371,8 @@ plugin_commit(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr
 	WriteItem  *item;
 	TimestampTz commit_time;
 
+	if (rbtxn_has_catalog_changes(txn))
+		relations_check_after_ddl(worker);
 	if (!worker->transaction_written)
 		return;
 	worker->transaction_written = false;

@@ -14,11 +14,15 @@
  */
 #include "worker.h"
 
+#include <unistd.h>
+
 #include "access/xlog.h"
 #include "commands/extension.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/logical.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -40,6 +44,14 @@ typedef struct BackendCall
 /* a statement that is cancelled must not wait for a dead network */
 #define CLOSE_WAIT_MS	2000
 
+static bool exit_callback_set = false;
+
+static void
+leave_without_handlers(int code, Datum arg)
+{
+	_exit(code);
+}
+
 static void
 end_call(void *arg)
 {
@@ -50,6 +62,12 @@ end_call(void *arg)
 	{
 		storage_link_close(call->link, CLOSE_WAIT_MS);
 		leaked = call->link->leaked;
+		/* a thread that goes on must not meet the libraries' exit handlers */
+		if (leaked && !exit_callback_set)
+		{
+			exit_callback_set = true;
+			on_proc_exit(leave_without_handlers, (Datum) 0);
+		}
 	}
 	if (!leaked)
 		free(call->arg);
@@ -222,6 +240,11 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	char	   *prefix;
 
 	PreventCommandDuringRecovery("pgsync_deploy()");
+	if (GetDatabaseEncoding() != PG_UTF8)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("pgsync needs a database with encoding UTF8"),
+				 errdetail("The encoding of this database is %s.", GetDatabaseEncodingName())));
 	call = begin_call(sizeof(StorageDeploy) + VARSIZE_ANY_EXHDR(rules) + 1 + NAMEDATALEN);
 	plan = compile(call, rules, &messages);
 	if (plan == NULL)

@@ -41,7 +41,7 @@ refuse(const char *name, const char *what)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("publication \"%s\" cannot be used by pgsync", name),
 			 errdetail("%s", what),
-			 errhint("Change the publication, or set \"pgsync.publication\" to another one or to an empty string; select rows and columns in the sync rules.")));
+			 errhint("Change the publication and deploy the rules again, or set \"pgsync.publication\" to another one or to an empty string; select rows and columns in the sync rules.")));
 }
 
 /* Row filters and column lists of single tables. */
@@ -71,28 +71,48 @@ refuse_filters(Oid publication, const char *name)
 	table_close(catalog, AccessShareLock);
 }
 
+static void
+refuse_actions(const Publication *publication, const char *name)
+{
+	if (!publication->pubactions.pubinsert || !publication->pubactions.pubupdate ||
+		!publication->pubactions.pubdelete || !publication->pubactions.pubtruncate)
+		refuse(name, "It does not publish all of insert, update, delete and truncate.");
+	if (publication->pubviaroot)
+		refuse(name, "It publishes partitions through their root table (publish_via_partition_root).");
+}
+
 PublicationState
 publication_state(const PgsyncSettings *settings)
 {
 	PublicationState state = {0};
 	const char *name = *settings->publication;
 	Oid			oid = publication_oid(settings);
-	Publication *publication;
 
 	if (!OidIsValid(oid))
 	{
 		state.missing = name != NULL && name[0] != '\0';
 		return state;
 	}
-	publication = GetPublication(oid);
-	if (!publication->pubactions.pubinsert || !publication->pubactions.pubupdate ||
-		!publication->pubactions.pubdelete || !publication->pubactions.pubtruncate)
-		refuse(name, "It does not publish all of insert, update, delete and truncate.");
-	if (publication->pubviaroot)
-		refuse(name, "It publishes partitions through their root table (publish_via_partition_root).");
+	refuse_actions(GetPublication(oid), name);
 	refuse_filters(oid, name);
 	state.used = true;
 	return state;
+}
+
+/* The row of one table in the publication, if it has one, must be without conditions. */
+static void
+refuse_table_filters(Oid publication, const char *name, Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache2(PUBLICATIONRELMAP, ObjectIdGetDatum(relid),
+										ObjectIdGetDatum(publication));
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	if (!heap_attisnull(tuple, Anum_pg_publication_rel_prqual, NULL) ||
+		!heap_attisnull(tuple, Anum_pg_publication_rel_prattrs, NULL))
+		refuse(name, psprintf("It has a row filter or a column list on table \"%s\".",
+							  get_rel_name(relid)));
+	ReleaseSysCache(tuple);
 }
 
 static bool
@@ -110,10 +130,15 @@ bool
 publication_has_relation(const PgsyncSettings *settings, Relation relation)
 {
 	Oid			oid = publication_oid(settings);
+	const char *name = *settings->publication;
+	Publication *publication;
 
 	if (!OidIsValid(oid))
 		return true;
-	if (GetPublication(oid)->alltables)
+	publication = GetPublication(oid);
+	refuse_actions(publication, name);
+	refuse_table_filters(oid, name, RelationGetRelid(relation));
+	if (publication->alltables)
 		return true;
 	if (publication_names(oid, RelationGetRelid(relation)))
 		return true;
@@ -123,6 +148,7 @@ publication_has_relation(const PgsyncSettings *settings, Relation relation)
 
 		foreach(cell, get_partition_ancestors(RelationGetRelid(relation)))
 		{
+			refuse_table_filters(oid, name, lfirst_oid(cell));
 			if (publication_names(oid, lfirst_oid(cell)))
 				return true;
 		}

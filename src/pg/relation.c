@@ -22,6 +22,11 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
+#include "catalog/namespace.h"
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
@@ -79,8 +84,9 @@ relation_cache_init(Worker *worker)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(RelationEntry),
 	.hcxt = TopMemoryContext};
+	/* not TYPEOID: every new table has a type, and a column's change shows in its table */
 	static const int caches[] = {PUBLICATIONRELMAP, PUBLICATIONOID, PUBLICATIONNAMESPACEMAP,
-	NAMESPACEOID, ENUMOID, TYPEOID};
+	NAMESPACEOID, ENUMOID};
 
 	relation_cache = hash_create("pgsync relations", 128, &control,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -104,9 +110,12 @@ relation_entry_clear(RelationEntry *entry)
 
 /* ---------------------------------------------------------------- shape */
 
-/* Labels of an enum, in order: a renamed one changes what rows print. */
+/*
+ * Labels of an enum, by oid: a renamed one changes what rows print, an added one
+ * changes no row.
+ */
 static void
-append_enum_labels(StringInfo signature, Oid type)
+append_enum_labels(StringInfo signature, int attnum, Oid type)
 {
 	Relation	catalog = table_open(EnumRelationId, AccessShareLock);
 	ScanKeyData key;
@@ -115,21 +124,22 @@ append_enum_labels(StringInfo signature, Oid type)
 
 	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(type));
-	/* by label: adding one between others changes no row */
 	scan = systable_beginscan(catalog, EnumTypIdLabelIndexId, true, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
 
-		appendStringInfo(signature, ",%u=%s", form->oid, NameStr(form->enumlabel));
+		appendStringInfo(signature, "%d enum %u %s -\n", attnum, form->oid,
+						 quote_literal_cstr(NameStr(form->enumlabel)));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 }
 
 /*
- * One line a column: number, name, type, modifier, whether older rows have a
- * value that is not in them (a non-null default).  Then the identity.
+ * A line for each column: number, name, type, modifier, and "m" if older rows have
+ * a value that is not in them (a non-null default); and one for each label of its
+ * enum.  Names are quoted, so that a line break in one is no line of its own.
  */
 static char *
 relation_signature(TupleDesc desc, const RelationEntry *entry)
@@ -141,68 +151,112 @@ relation_signature(TupleDesc desc, const RelationEntry *entry)
 	{
 		ColumnConversion *column = &entry->conversion->columns[i];
 		Form_pg_attribute attribute = TupleDescAttr(desc, column->attnum - 1);
+		char	   *name = quote_literal_cstr(NameStr(attribute->attname));
 
-		appendStringInfo(&signature, "%d %s %u %d %s", column->attnum,
-						 quote_literal_cstr(NameStr(attribute->attname)), attribute->atttypid,
-						 attribute->atttypmod, attribute->atthasmissing ? "m" : "-");
+		for (char *c = name; *c != '\0'; c++)
+			if (*c == '\n')
+				*c = '\r';
+		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum, name,
+						 attribute->atttypid, attribute->atttypmod,
+						 attribute->atthasmissing ? "m" : "-");
 		if (get_typtype(column->type) == TYPTYPE_ENUM)
-			append_enum_labels(&signature, column->type);
-		appendStringInfoChar(&signature, '\n');
+			append_enum_labels(&signature, column->attnum, column->type);
 	}
 	return signature.data;
 }
 
-/*
- * Would an untouched row come out otherwise under the new signature?  Only
- * columns added at the end without a stored default leave it as it was (design 4).
- */
 static bool
-signature_makes_stale(const char *old, const char *new)
+signature_has_line(const char *signature, const char *line, size_t len)
 {
-	size_t		old_len = strlen(old);
-	const char *added;
-
-	if (strncmp(old, new, old_len) != 0)
-		return true;
-	for (added = new + old_len; *added != '\0';)
+	for (const char *at = signature; *at != '\0';)
 	{
-		const char *end = strchr(added, '\n');
+		const char *end = strchr(at, '\n');
 
-		if (end == NULL || end - added < 2 || memcmp(end - 2, " -", 2) != 0)
+		if (end == NULL)
+			end = at + strlen(at);
+		if ((size_t) (end - at) == len && memcmp(at, line, len) == 0)
 			return true;
-		added = end + 1;
+		at = *end == '\0' ? end : end + 1;
 	}
 	return false;
 }
 
-/* The identity columns' numbers, ascending; NIL if none (design 5). */
+/*
+ * Would an untouched row come out otherwise under the new signature?  Not if all
+ * that was there is still there, and what was added has no stored default
+ * (design 4).
+ */
+bool
+signature_makes_stale(const char *old, const char *new)
+{
+	for (const char *at = old; *at != '\0';)
+	{
+		const char *end = strchr(at, '\n');
+
+		if (end == NULL || !signature_has_line(new, at, end - at))
+			return true;
+		at = end + 1;
+	}
+	for (const char *at = new; *at != '\0';)
+	{
+		const char *end = strchr(at, '\n');
+
+		if (end == NULL)
+			return true;
+		if (!signature_has_line(old, at, end - at) &&
+			(end - at < 2 || memcmp(end - 2, " -", 2) != 0))
+			return true;
+		at = end + 1;
+	}
+	return false;
+}
+
+/*
+ * The index whose columns are the identity; InvalidOid if there is none.  Under
+ * FULL that is the primary key if it is immediate and valid (design 5): two rows
+ * may share a deferrable one for a moment.
+ */
+Oid
+identity_index(Relation relation)
+{
+	char		identity = relation->rd_rel->relreplident;
+	Oid			oid = InvalidOid;
+	Relation	index;
+	bool		usable;
+
+	/* fills the relcache's index fields */
+	(void) RelationGetReplicaIndex(relation);
+	if (identity == REPLICA_IDENTITY_FULL)
+		oid = relation->rd_pkindex;
+	else if (identity != REPLICA_IDENTITY_NOTHING)
+		oid = relation->rd_replidindex;
+	if (!OidIsValid(oid))
+		return InvalidOid;
+	index = RelationIdGetRelation(oid);
+	if (!RelationIsValid(index))
+		return InvalidOid;
+	usable = index->rd_index->indimmediate && index->rd_index->indisvalid;
+	RelationClose(index);
+	return usable ? oid : InvalidOid;
+}
+
+/* The identity columns' numbers; NULL if none (design 5). */
 static Bitmapset *
 identity_columns(Relation relation, char *identity)
 {
-	Oid			index_oid = InvalidOid;
-	Relation	index;
+	Oid			oid = identity_index(relation);
 	Bitmapset  *columns = NULL;
 
 	*identity = relation->rd_rel->relreplident;
-	/* fills the relcache's index fields */
-	(void) RelationGetReplicaIndex(relation);
-	if (*identity == REPLICA_IDENTITY_FULL)
-		index_oid = relation->rd_pkindex;
-	else if (*identity != REPLICA_IDENTITY_NOTHING)
-		index_oid = relation->rd_replidindex;
-
-	if (OidIsValid(index_oid))
+	if (OidIsValid(oid))
 	{
-		index = RelationIdGetRelation(index_oid);
-		if (RelationIsValid(index))
-		{
-			for (int i = 0; i < index->rd_index->indnkeyatts; i++)
-				columns = bms_add_member(columns, index->rd_index->indkey.values[i]);
-			RelationClose(index);
-			return columns;
-		}
+		Relation	index = RelationIdGetRelation(oid);
+
+		for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+			columns = bms_add_member(columns, index->rd_index->indkey.values[i]);
+		RelationClose(index);
 	}
-	if (*identity == REPLICA_IDENTITY_FULL)
+	else if (*identity == REPLICA_IDENTITY_FULL)
 	{
 		TupleDesc	desc = RelationGetDescr(relation);
 
@@ -289,9 +343,16 @@ submit_table_doc(Worker *worker, const SourceTableDoc *doc, WriteItemKind kind)
 	item->table_doc = source_table_doc_copy(doc, batch->arena);
 }
 
+static void
+source_table_drop(Worker *worker, KnownTable *known)
+{
+	decode_begin_write(worker);
+	write_batch_add(worker_batch(worker), WRITE_TABLE_DROP, 0)->table_id = known->doc.id;
+	known->dropped = true;
+}
+
 static KnownTable *
-new_source_table(Worker *worker, const char *schema, Relation relation, RelationEntry *entry,
-				 bool replaces_same_relation)
+new_source_table(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	KnownTable *known = palloc0(sizeof(KnownTable));
@@ -321,7 +382,6 @@ new_source_table(Worker *worker, const char *schema, Relation relation, Relation
 		doc->snapshot_done = true;
 		doc->copied_in_stream = true;
 		doc->signature = pstrdup(entry->signature);
-		doc->stale = replaces_same_relation;
 	}
 	worker->tables = lappend(worker->tables, known);
 	MemoryContextSwitchTo(old);
@@ -330,14 +390,48 @@ new_source_table(Worker *worker, const char *schema, Relation relation, Relation
 }
 
 /*
- * The source table of a relation; makes one if there is none.  Tables that it
- * replaces (same name or same relation, but not compatible) lose their rows.
+ * Was the relation created after the stream's start?  Then all its rows come
+ * through the stream.  The row of a system column in pg_attribute is written when
+ * the relation is created and never again, so its xmin tells.
+ */
+static bool
+relation_is_new(Worker *worker, Relation relation)
+{
+	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		is_new = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(relation)));
+	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ,
+				Int16GetDatum(TableOidAttributeNumber));
+	scan = systable_beginscan(catalog, AttributeRelidNumIndexId, true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && !HeapTupleHeaderXminFrozen(tuple->t_data) &&
+		worker->start_xid != 0)
+	{
+		TransactionId created = HeapTupleHeaderGetXmin(tuple->t_data);
+
+		/* an xid that is not frozen is within half of the xid space of the present */
+		is_new = TransactionIdFollowsOrEquals(created, (TransactionId) worker->start_xid) &&
+			U64FromFullTransactionId(ReadNextFullTransactionId()) - worker->start_xid < MaxTransactionId / 2;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return is_new;
+}
+
+/*
+ * The source table of a relation; makes one if there is none.  What would need a
+ * copy while the stream runs makes a new stream instead: the old one stays
+ * served until that is complete.
  */
 static KnownTable *
 source_table_for(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
 {
 	KnownTable *found = NULL;
-	bool		same_relation = false;
 	ListCell   *cell;
 
 	foreach(cell, worker->tables)
@@ -351,31 +445,38 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 			found = known;
 		else if (worker->rereading)
 			continue;
-		else if (doc->relation_id == RelationGetRelid(relation) ||
-				 (strcmp(doc->schema, schema) == 0 &&
-				  strcmp(doc->name, RelationGetRelationName(relation)) == 0))
+		else if (doc->relation_id == RelationGetRelid(relation))
+			worker_replace_stream(worker, false,
+								  psprintf("table \"%s.%s\" changed its name or identity",
+										   doc->schema, doc->name));
+		else if (strcmp(doc->schema, schema) == 0 &&
+				 strcmp(doc->name, RelationGetRelationName(relation)) == 0)
 		{
-			if (worker->decoding == NULL || !worker->was_active)
+			/* another relation of that name: the rows of the old one go first */
+			if (worker->decoding == NULL)
 				worker_replace_stream(worker, false,
-									  "a table changed its name or identity during the initial copy");
-			decode_begin_write(worker);
-			write_batch_add(worker_batch(worker), WRITE_TABLE_DROP, 0)->table_id = doc->id;
-			known->dropped = true;
-			same_relation |= doc->relation_id == RelationGetRelid(relation);
+									  psprintf("table \"%s.%s\" was replaced during the initial copy",
+											   doc->schema, doc->name));
+			source_table_drop(worker, known);
 		}
 	}
-	if (found == NULL && !worker->rereading)
+	if (found != NULL || worker->rereading)
+		return found;
+	if (worker->decoding != NULL)
 	{
-		if (worker->decoding != NULL)
-			decode_begin_write(worker);
-		found = new_source_table(worker, schema, relation, entry, same_relation);
+		if (!relation_is_new(worker, relation))
+			worker_replace_stream(worker, false,
+								  psprintf("table \"%s.%s\" came under the rules with rows that are not copied",
+										   schema, RelationGetRelationName(relation)));
+		decode_begin_write(worker);
 	}
-	return found;
+	return new_source_table(worker, schema, relation, entry);
 }
 
 /*
  * A shape other than the one stored: before the copy's fence the whole stream
  * starts again; later the table is marked stale if untouched rows would differ.
+ * The new shape is stored in the same transaction.
  */
 static void
 check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
@@ -387,12 +488,12 @@ check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
 		strcmp(doc->signature, entry->signature) == 0)
 		return;
 	if (!worker->was_active)
-		worker_replace_stream(worker, false, "a table changed its shape during the initial copy");
+		worker_replace_stream(worker, false,
+							  psprintf("table \"%s.%s\" changed its shape during the initial copy",
+									   doc->schema, doc->name));
 	if (signature_makes_stale(doc->signature, entry->signature) && !doc->stale)
 	{
 		doc->stale = true;
-		decode_begin_write(worker);
-		write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = doc->id;
 		ereport(LOG,
 				(errmsg("rows of table \"%s.%s\" that are not written again may be stale in the buckets",
 						doc->schema, doc->name),
@@ -403,6 +504,9 @@ check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
 	pfree(doc->signature);
 	doc->signature = pstrdup(entry->signature);
 	MemoryContextSwitchTo(old);
+	decode_begin_write(worker);
+	submit_table_doc(worker, doc, WRITE_TABLE);
+	worker_show_warnings(worker);
 }
 
 /* Binds the relation's shape to the plan; false if no query reads it. */
@@ -448,18 +552,28 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 }
 
 static bool
+rules_name(Worker *worker, const char *schema, const char *table)
+{
+	if (schema == NULL)
+		return false;
+	for (int i = 0; i < plan_table_count(worker->plan); i++)
+	{
+		if (table_pattern_matches(plan_table(worker->plan, i), schema, table))
+			return true;
+	}
+	return false;
+}
+
+static bool
 relation_is_wanted(Worker *worker, const char *schema, Relation relation)
 {
-	bool		named = false;
-
 	if (relation->rd_rel->relkind != RELKIND_RELATION ||
 		relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
+		relation->rd_rel->relam != HEAP_TABLE_AM_OID ||
 		IsCatalogRelation(relation) || relation->rd_rel->relrewrite != InvalidOid)
 		return false;
-	for (int i = 0; i < plan_table_count(worker->plan) && !named; i++)
-		named = table_pattern_matches(plan_table(worker->plan, i), schema,
-									  RelationGetRelationName(relation));
-	return named && publication_has_relation(&worker->preloaded->settings, relation);
+	return rules_name(worker, schema, RelationGetRelationName(relation)) &&
+		publication_has_relation(&worker->preloaded->settings, relation);
 }
 
 RelationEntry *
@@ -508,6 +622,60 @@ relation_entry(Worker *worker, Relation relation)
 	return entry->wanted ? entry : NULL;
 }
 
+/* ---------------------------------------------------------------- after DDL */
+
+/*
+ * At the end of a transaction that changed catalogs: source tables that are gone,
+ * renamed away or not published any more lose their rows here, at their place
+ * in the stream; changes of shape and identity are noticed; and tables that now
+ * bear a name of the rules are met.
+ */
+void
+relations_check_after_ddl(Worker *worker)
+{
+	List	   *tables = list_copy(worker->tables);
+	ListCell   *cell;
+
+	foreach(cell, tables)
+	{
+		KnownTable *known = lfirst(cell);
+		Oid			relid = known->doc.relation_id;
+		RelationEntry *entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
+		Relation	relation;
+		bool		wanted = false;
+
+		if (known->dropped || (entry != NULL && entry->valid))
+			continue;
+		relation = RelationIdGetRelation(relid);
+		if (RelationIsValid(relation))
+		{
+			wanted = relation_entry(worker, relation) != NULL;
+			RelationClose(relation);
+		}
+		if (!wanted && !known->dropped)
+			source_table_drop(worker, known);
+	}
+	list_free(tables);
+
+	for (int i = 0; i < plan_table_count(worker->plan); i++)
+	{
+		const TablePattern *pattern = plan_table(worker->plan, i);
+		char	   *schema = pnstrdup(pattern->schema.data, pattern->schema.len);
+		char	   *name = pnstrdup(pattern->table.data, pattern->table.len);
+		Oid			namespace = get_namespace_oid(schema, true);
+		Oid			relid = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
+		Relation	relation = OidIsValid(relid) ? RelationIdGetRelation(relid) : NULL;
+
+		if (RelationIsValid(relation))
+		{
+			(void) relation_entry(worker, relation);
+			RelationClose(relation);
+		}
+		pfree(schema);
+		pfree(name);
+	}
+}
+
 /* ---------------------------------------------------------------- tables to copy */
 
 /*
@@ -520,7 +688,7 @@ relations_to_copy(Worker *worker)
 	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(catalog, ClassOidIndexId, true, NULL, 0, NULL);
 	List	   *oids = NIL;
-	List	   *wanted = NIL;
+	List	   *wanted = NIL;	/* only tables that the rules name are opened: others may be locked */
 	ListCell   *cell;
 	HeapTuple	tuple;
 
@@ -530,7 +698,8 @@ relations_to_copy(Worker *worker)
 
 		if (form->relkind == RELKIND_RELATION &&
 			form->relpersistence == RELPERSISTENCE_PERMANENT &&
-			!IsCatalogNamespace(form->relnamespace) && !IsToastNamespace(form->relnamespace))
+			!IsCatalogNamespace(form->relnamespace) && !IsToastNamespace(form->relnamespace) &&
+			rules_name(worker, get_namespace_name(form->relnamespace), NameStr(form->relname)))
 			oids = lappend_oid(oids, form->oid);
 	}
 	systable_endscan(scan);

@@ -78,6 +78,16 @@ row_conversion_settings(void)
 		{"xmlbinary", "base64"},
 		{"quote_all_identifiers", "off"},
 		{"search_path", ""},
+		/* a worker's transactions end when their work does */
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+#if PG_VERSION_NUM >= 170000
+		{"transaction_timeout", "0"},
+#endif
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
 	};
 
 	for (int i = 0; i < (int) lengthof(settings); i++)

@@ -16,6 +16,7 @@
 #include "worker.h"
 
 #include "access/timeline.h"
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "miscadmin.h"
@@ -36,11 +37,28 @@ typedef struct SlotFacts
 	bool		exists;
 	bool		ours;			/* our plugin and database */
 	bool		invalidated;
+	const char *reason;			/* ... why */
 	bool		active;
 	char		plugin[NAMEDATALEN];
 	XLogRecPtr	confirmed;
 	XLogRecPtr	restart;
 } SlotFacts;
+
+#if PG_VERSION_NUM >= 160000
+static const char *
+invalidation_reason(ReplicationSlotInvalidationCause cause)
+{
+	if (cause == RS_INVAL_HORIZON)
+		return "its slot was invalidated: rows of catalogs that it needs were removed";
+	if (cause == RS_INVAL_WAL_LEVEL)
+		return "its slot was invalidated: \"wal_level\" was not logical for a time";
+#if PG_VERSION_NUM >= 180000
+	if (cause == RS_INVAL_IDLE_TIMEOUT)
+		return "its slot was invalidated by \"idle_replication_slot_timeout\"";
+#endif
+	return "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"";
+}
+#endif
 
 static SlotFacts
 slot_facts(const char *name)
@@ -65,7 +83,9 @@ slot_facts(const char *name)
 		facts.active = slot->active_pid != 0;
 #if PG_VERSION_NUM >= 160000
 		facts.invalidated = slot->data.invalidated != RS_INVAL_NONE;
+		facts.reason = invalidation_reason(slot->data.invalidated);
 #else
+		facts.reason = "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"";
 		facts.invalidated = XLogRecPtrIsInvalid(slot->data.restart_lsn) ||
 			!XLogRecPtrIsInvalid(slot->data.invalidated_at);
 #endif
@@ -129,8 +149,10 @@ slot_create(Worker *worker)
 	LogicalDecodingContext *decoding;
 	XLogRecPtr	start;
 	WriteBatch *batch;
+	StorageStartXid start_xid = {.stream_id = worker->stream->id};
 
 	worker_set_phase(worker, PHASE_CREATING_SLOT);
+	start_xid.xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	allow_own_plugin();
 #if PG_VERSION_NUM >= 170000
 	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
@@ -139,7 +161,7 @@ slot_create(Worker *worker)
 #endif
 	/* waits for every transaction that is running now, in any database */
 	decoding = CreateInitDecodingContext(PGSYNC_WORKER_LIBRARY, NIL, true, InvalidXLogRecPtr,
-										 XL_ROUTINE(.page_read = read_local_xlog_page,
+										 XL_ROUTINE(.page_read = read_flushed_page,
 													.segment_open = wal_segment_open,
 													.segment_close = wal_segment_close),
 										 NULL, NULL, NULL);
@@ -152,6 +174,8 @@ slot_create(Worker *worker)
 	ReplicationSlotRelease();
 	slot_acquire(name);
 
+	storage_link_run(worker->storage, storage_store_start_xid, &start_xid, sizeof(start_xid));
+	worker->start_xid = start_xid.xid;
 	batch = worker_batch(worker);
 	write_batch_add(batch, WRITE_POSITION, start);
 	worker_submit(worker);
@@ -233,6 +257,7 @@ slot_ensure(Worker *worker)
 	uint64_t	stored = stream_stored_lsn(stream);
 	const char *difference;
 	bool		adoptable;
+	StorageStartXid start_xid = {0};
 
 	if (!ReplicationSlotValidateName(name, LOG))
 		ereport(ERROR,
@@ -265,8 +290,7 @@ slot_ensure(Worker *worker)
 	if (facts.exists && facts.invalidated)
 	{
 		slot_drop_if_exists(name);
-		worker_replace_stream(worker, true,
-							  "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"");
+		worker_replace_stream(worker, true, facts.reason);
 	}
 	if (!facts.exists && stream->snapshot_done)
 		worker_replace_stream(worker, true, "its replication slot does not exist any more");
@@ -300,6 +324,9 @@ slot_ensure(Worker *worker)
 										.turn_index = worker->index}))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	slot_acquire(name);
+	start_xid.stream_id = stream->id;
+	storage_link_run(worker->storage, storage_read_start_xid, &start_xid, sizeof(start_xid));
+	worker->start_xid = start_xid.xid;
 }
 
 /*

@@ -36,6 +36,34 @@
 /* records between two looks at the storage thread and at interrupts */
 #define RECORDS_PER_LOOK		256
 
+/*
+ * Reads a page of WAL, waiting until what is asked for is flushed: the flush
+ * position may lie inside a record for as long as nobody commits.  The server's
+ * own function would poll every millisecond.  Never called inside a callback.
+ */
+int
+read_flushed_page(XLogReaderState *reader, XLogRecPtr page, int length, XLogRecPtr target,
+				  char *buffer)
+{
+	Worker	   *worker = MyWorker;
+
+	while (GetFlushRecPtr(NULL) < page + length)
+	{
+		if (worker->decoding != NULL)
+		{
+			worker_submit(worker);
+			worker_collect(worker);
+			slot_confirm(worker, false);
+		}
+		pg_atomic_write_u32(&worker->entry->idle, 1);
+		pg_memory_barrier();
+		if (GetFlushRecPtr(NULL) < page + length)
+			(void) storage_link_wait(worker->storage, IDLE_MS);
+		pg_atomic_write_u32(&worker->entry->idle, 0);
+	}
+	return read_local_xlog_page(reader, page, length, target, buffer);
+}
+
 static void
 start_decoding(Worker *worker)
 {
@@ -45,7 +73,7 @@ start_decoding(Worker *worker)
 
 	worker->decoding =
 		CreateDecodingContext(worker->stored_lsn, NIL, false,
-							  XL_ROUTINE(.page_read = read_local_xlog_page,
+							  XL_ROUTINE(.page_read = read_flushed_page,
 										 .segment_open = wal_segment_open,
 										 .segment_close = wal_segment_close),
 							  NULL, NULL, NULL);
@@ -99,6 +127,7 @@ decode_until(Worker *worker, XLogRecPtr limit)
 		}
 		if (++records % RECORDS_PER_LOOK == 0)
 		{
+			reread_rows(worker);
 			worker_collect(worker);
 			worker_check_interrupts(worker);
 		}
@@ -163,7 +192,7 @@ wait_for_work(Worker *worker)
 
 	pg_atomic_write_u32(&entry->idle, 1);
 	pg_memory_barrier();
-	if (GetFlushRecPtr(NULL) <= reached)
+	if (GetFlushRecPtr(NULL) <= reached && pg_atomic_read_u64(&entry->wanted_lsn) == wanted)
 	{
 		(void) storage_link_wait(worker->storage, timeout);
 		pg_atomic_fetch_add_u64(&entry->wakeups, 1);

@@ -154,16 +154,25 @@ request_others(Worker *worker, const StorageListStreams *list, int32 own)
 static bool
 claim_stream(Worker *worker, const StreamSummary *stream, int32 id)
 {
-	WorkerEntry *other = worker_entry_find(worker->shared, MyDatabaseId, id);
+	PgsyncShared *shared = worker->shared;
+	bool		taken = false;
 
-	if (other != NULL && other != worker->entry)
-		return false;
-	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
-	worker->entry->stream = id;
-	if (stream != NULL)
-		strlcpy(worker->entry->slot_name, stream->slot_name, NAMEDATALEN);
-	LWLockRelease(&worker->shared->lock);
-	return true;
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < shared->max_workers && !taken; i++)
+	{
+		WorkerEntry *other = &shared->workers[i];
+
+		taken = other != worker->entry && other->in_use && other->database == MyDatabaseId &&
+			other->stream == id;
+	}
+	if (!taken)
+	{
+		worker->entry->stream = id;
+		if (stream != NULL)
+			strlcpy(worker->entry->slot_name, stream->slot_name, NAMEDATALEN);
+	}
+	LWLockRelease(&shared->lock);
+	return !taken;
 }
 
 /*

@@ -141,6 +141,9 @@ extern RelationEntry *relation_entry(struct Worker *worker, Relation relation);
 extern void relation_cache_invalidate_all(void);
 /* tables to copy: oids in a fixed order; needs a transaction */
 extern List *relations_to_copy(struct Worker *worker);
+extern bool signature_makes_stale(const char *old, const char *new);
+extern Oid	identity_index(Relation relation);
+extern void relations_check_after_ddl(struct Worker *worker);
 extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
 
 /* ---------------------------------------------------------------- publication.c */
@@ -176,6 +179,7 @@ typedef struct Worker
 
 	StorageLink *storage;
 	SourceIdentity self;
+	uint64		start_xid;		/* next full xid when the slot was made; 0: not known */
 	StreamDoc  *stream;
 	SyncArena  *plan_arena;
 	const SyncPlan *plan;
@@ -222,7 +226,8 @@ extern Worker *MyWorker;
 
 /* pgsync_bgw.c */
 extern void worker_set_phase(Worker *worker, WorkerPhase phase);
-extern void worker_set_warning(Worker *worker, const char *warning);
+/* the present reasons for concern: publication, stale tables, tables without identity */
+extern void worker_show_warnings(Worker *worker);
 extern void worker_check_interrupts(Worker *worker);
 /* takes in what the storage thread has done: counters, positions, errors */
 extern void worker_collect(Worker *worker);
@@ -258,7 +263,7 @@ extern void slot_confirm(Worker *worker, bool at_exit);
 
 extern void copy_tables(Worker *worker);
 extern void reread_rows(Worker *worker);
-extern SyncString reread_key_encode(RelationEntry *entry, SyncArena *arena);
+extern SyncString reread_key_encode(RelationEntry *entry, TupleDesc desc, SyncArena *arena);
 
 /* decode.c */
 extern void decode_begin_write(Worker *worker);	/* the transaction's WRITE_BEGIN, once */
@@ -273,6 +278,8 @@ extern void row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind k
 						   const SourceKey *no_identity_key);
 
 /* stream.c */
+extern int	read_flushed_page(XLogReaderState *reader, XLogRecPtr page, int length,
+							  XLogRecPtr target, char *buffer);
 extern void stream_changes(Worker *worker) pg_attribute_noreturn();
 
 #endif							/* PGSYNC_WORKER_H */
