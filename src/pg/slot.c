@@ -234,6 +234,12 @@ report_history_changed(Worker *worker, const char *reason, bool adoptable)
 		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
 		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
 
+	int32		id = worker->entry->stream;
+	StorageError error;
+
+	/* an old position means nothing any more: a new stream need not reach it */
+	if (!adoptable)
+		storage_link_try(worker->storage, storage_mark_history, &id, sizeof(id), &error);
 	worker_entry_set_error(worker->shared, worker->entry,
 						   psprintf("history changed: %s", reason), hint, "55000");
 	ereport(LOG,

@@ -162,8 +162,6 @@ phase_hint(WorkerPhase phase)
 	{
 		case PHASE_NO_RULES:
 			return "No rules are deployed; call pgsync_deploy().";
-		case PHASE_HISTORY_CHANGED:
-			return "What is stored belongs to another history of this database; pgsync_adopt() accepts it, pgsync_deploy() copies anew.";
 		case PHASE_CREATING_SLOT:
 			return "A replication slot can be made when all transactions that are running have ended.";
 		default:
@@ -175,7 +173,8 @@ phase_hint(WorkerPhase phase)
 static void
 set_hint(StatusRow *row, WorkerEntry *entry)
 {
-	bool		failed = entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED;
+	bool		failed = entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED ||
+		entry->phase == PHASE_HISTORY_CHANGED;
 
 	if (failed && entry->error_hint[0] != '\0')
 		set_text(row, STATUS_HINT, entry->error_hint);
