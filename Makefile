@@ -41,7 +41,7 @@ PG_CPPFLAGS = -Isrc -Isrc/pg -isystem $(includedir_server) -DPGSYNC_VERSION='"$(
 PG_CFLAGS = -std=gnu11 -fvisibility=hidden -MMD -MP $(WARNINGS_$(WERROR))
 
 REGRESS = $(sort $(patsubst sql/%.sql, %, $(wildcard sql/*.sql)))
-REGRESS_OPTS = --temp-config=$(CURDIR)/test/pg_regress.conf --temp-instance=$(CURDIR)/tmp_check
+REGRESS_OPTS = --encoding=UTF8 --temp-config=$(CURDIR)/test/pg_regress.conf --temp-instance=$(CURDIR)/tmp_check
 
 DEPENDS = $(patsubst %.o, %.d, $(sort $(OBJS) $(WORKER_OBJS)))
 EXTRA_CLEAN = $(WORKER_OBJS) $(DEPENDS) pgsync_worker$(DLSUFFIX) tmp_check

@@ -22,7 +22,8 @@ else
 	SUDO=sudo
 fi
 export PG_CONFIG PGSYNC_CACHE PGSYNC_TOP
-export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+# LANG, too: pg_regress and the TAP framework remove LC_ALL, and a database must not be SQL_ASCII
+export LC_ALL=C.UTF-8 LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 2; }

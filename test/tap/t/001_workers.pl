@@ -17,7 +17,7 @@ my $rules = "bucket_definitions:\n  global:\n    data:\n      - SELECT * FROM t\
 my $storage = PgsyncTest::Storage->new;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init(allows_streaming => 'logical');
+$node->init(allows_streaming => 'logical', extra => [ '--encoding=UTF8', '--no-locale' ]);
 $node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'pgsync'
 wal_level = logical
