@@ -15,6 +15,7 @@ from suite import Suite                 # noqa: E402
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
 import streams                          # noqa: E402, F401
+import tables                           # noqa: E402, F401
 
 
 def main():

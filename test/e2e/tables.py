@@ -1,0 +1,221 @@
+"""tables.py - tables that change under the stream, and rows that have to be read again."""
+import json
+
+import oracle
+from frame import case, global_rules
+from suite import check, equal, wait_until
+
+ALL = global_rules('SELECT id, n FROM t')
+
+
+def visible(db):
+    """What clients see of table t: {id: n}; None while nothing is served."""
+    if not db.served():
+        return None
+    return {row['id']: row['n'] for row in map(json.loads, db.reduced().all_rows().values())}
+
+
+def settle(db, expected):
+    """Also over the replacement of the stream by another one."""
+    wait_until(lambda: visible(db) == expected, 60,
+               lambda: f'{visible(db)} instead of {expected}; {db.status()}', 0.05)
+    wrong = oracle.problems(db.mongo)
+    check(not wrong, lambda: str(wrong[:8]))
+
+
+def restart_worker(db):
+    """The worker ends and comes back; nothing of it is left but what is stored."""
+    old = db.status()[0]['pid']
+    db.sql('SELECT pg_terminate_backend(%s)', (old,))
+    wait_until(lambda: [s for s in db.status() if s['pid'] not in (None, old)], 30, lambda: db.status(), 0.05)
+
+
+def stopped(db):
+    pid = db.status()[0]['pid']
+    db.stop()
+    wait_until(lambda: not db.cluster.value(f'SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}'), 30,
+               'the worker ends', 0.02)
+
+
+def stale(db):
+    return [d['stale'] for d in db.mongo.pgsync_tables.find() if 'stale' in d]
+
+
+@case('a key that is stored out of line')
+def key_out_of_line(frame):
+    for identity in ('DEFAULT', 'USING INDEX t_id_idx'):
+        db = frame.replicating('CREATE TABLE t (id text NOT NULL, n int); CREATE UNIQUE INDEX t_id_idx ON t (id);'
+                               ' ALTER TABLE t ADD PRIMARY KEY (id); ALTER TABLE t ALTER id SET STORAGE EXTERNAL;'
+                               f' ALTER TABLE t REPLICA IDENTITY {identity}', ALL)
+        key, other = 'k' * 2400, 'o' * 2400
+        db.sql('INSERT INTO t VALUES (%s, 1)', (key,))
+        db.sql('UPDATE t SET n = 2')
+        db.wait()
+        equal(visible(db), {key: 2}, identity)
+        db.sql('UPDATE t SET id = %s', (other,))
+        db.sql('UPDATE t SET n = 3')
+        db.wait()
+        equal(visible(db), {other: 3}, identity)
+        stopped(db)
+        db.sql('UPDATE t SET n = 4')
+        db.sql('DELETE FROM t')
+        db.sql('VACUUM t')
+        db.start()
+        db.wait()
+        equal(visible(db), {}, identity)
+
+
+@case('another replica identity copies the table anew')
+def identity_changed(frame):
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, k int NOT NULL UNIQUE, n int)')
+    db.sql('INSERT INTO t SELECT i::text, i, 0 FROM generate_series(1, 5) i')
+    db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    db.sql('ALTER TABLE t REPLICA IDENTITY USING INDEX t_k_key')
+    db.sql("UPDATE t SET n = 1 WHERE id = '1'")
+    settle(db, {'1': 1, '2': 0, '3': 0, '4': 0, '5': 0})
+
+
+@case('a table renamed in brings its rows; one dropped or renamed away takes them')
+def renamed_in(frame):
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, n int); CREATE TABLE t_new (id text PRIMARY KEY, n int)')
+    db.sql('INSERT INTO t SELECT i::text, 0 FROM generate_series(1, 5) i')
+    db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    db.sql('INSERT INTO t_new SELECT i::text, 7 FROM generate_series(1, 4) i')
+    db.sql('BEGIN; ALTER TABLE t RENAME TO t_old; ALTER TABLE t_new RENAME TO t; COMMIT')
+    settle(db, {'1': 7, '2': 7, '3': 7, '4': 7})
+    db.sql('ALTER TABLE t RENAME TO t_older')
+    settle(db, {})
+    db.sql('CREATE TABLE t (id text PRIMARY KEY, n int)')
+    before = db.served().stream
+    db.sql("INSERT INTO t VALUES ('new', 1)")
+    settle(db, {'new': 1})
+    equal(db.served().stream, before, 'a table created under the stream needs no copy')
+    db.sql('DROP TABLE t')
+    settle(db, {})
+
+
+@case('a table that leaves the publication loses its rows; a row filter is refused')
+def publication_changed(frame):
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, n int)', publication=False)
+    db.sql('CREATE PUBLICATION powersync FOR TABLE t')
+    db.sql("INSERT INTO t VALUES ('a', 0), ('b', 0)")
+    db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    db.sql('ALTER PUBLICATION powersync DROP TABLE t')
+    settle(db, {})
+    db.sql('ALTER PUBLICATION powersync ADD TABLE t')
+    settle(db, {'a': 0, 'b': 0})
+    db.sql('ALTER PUBLICATION powersync SET TABLE t WHERE (n < 5)')
+    db.sql("INSERT INTO t VALUES ('secret', 9)")
+    found = wait_until(lambda: [s for s in db.status() if s['last_error'] and 'row filter' in s['last_error']], 30,
+                       lambda: db.status(), 0.05)
+    check(found[0]['last_error_sqlstate'] == '0A000' and found[0]['hint'], found)
+    check('secret' not in (visible(db) or {}), 'a row that the publication hides was delivered')
+
+
+@case('stale: a rename is seen after a restart, a new enum label is none')
+def staleness(frame):
+    db = frame.database("CREATE TYPE e AS ENUM ('a', 'c'); CREATE TABLE t (id text PRIMARY KEY, n int, v e)")
+    db.sql("INSERT INTO t VALUES ('1', 1, 'a')")
+    db.deploy(global_rules('SELECT * FROM t'))
+    db.start()
+    db.wait_served()
+    db.sql("ALTER TYPE e ADD VALUE 'b' BEFORE 'c'")
+    db.sql("INSERT INTO t VALUES ('2', 2, 'b')")
+    db.sql('ALTER TABLE t ADD b text')
+    db.sql("UPDATE t SET b = 'x'")
+    db.wait()
+    equal(stale(db), [False], 'nothing is stale yet')
+    restart_worker(db)
+    db.wait()
+    db.sql('ALTER TABLE t RENAME b TO c')
+    db.sql("INSERT INTO t VALUES ('3', 3, 'c', 'y')")
+    db.wait()
+    equal(stale(db), [True], 'a renamed column')
+    check('stale' in (db.status()[0]['hint'] or ''), db.status())
+
+
+@case('tables without identity: inserts, and a word about the rest')
+def no_identity(frame):
+    db = frame.database('CREATE TABLE t (id text, n int)', publication=False)
+    db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    db.sql("INSERT INTO t VALUES ('a', 0), ('b', 0)")
+    restart_worker(db)
+    db.wait()
+    equal(visible(db), {'a': 0, 'b': 0})
+    check('no replica identity' in (db.status()[0]['hint'] or ''), db.status())
+    db.sql("UPDATE t SET n = 5 WHERE id = 'a'")
+    db.wait()
+    check('stale' in (db.status()[0]['hint'] or ''), db.status())
+
+
+@case('a row whose stored copy is missing is read again, whatever its key is')
+def read_again(frame):
+    for key in ('text', 'ltree', 'int[]'):
+        db = frame.database('CREATE EXTENSION ltree; CREATE TABLE t '
+                            f'(k {key} PRIMARY KEY, id text, n int, v text); ALTER TABLE t ALTER v SET STORAGE EXTERNAL;'
+                            ' ALTER TABLE t REPLICA IDENTITY FULL')
+        value = '{1,2}' if key == 'int[]' else 'a.b'
+        db.sql(f"INSERT INTO t VALUES ('{value}', '1', 1, repeat('v', 5000))")
+        db.deploy(ALL)
+        db.start()
+        db.wait_served()
+        db.sql('ALTER TABLE t REPLICA IDENTITY DEFAULT')
+        db.sql('UPDATE t SET n = 2')
+        settle(db, {'1': 2})
+        check(db.status()[0]['rereads'] > 0, db.status())
+        stopped(db)
+        db.sql('UPDATE t SET n = 3')
+        db.sql('ALTER TABLE t ADD extra int')
+        db.start()
+        settle(db, {'1': 3})
+
+
+@case('nothing of a table owner runs with the worker\'s rights')
+def no_escalation(frame):
+    db = frame.database('CREATE ROLE mallory LOGIN; CREATE SCHEMA m AUTHORIZATION mallory')
+    try:
+        db.sql("""SET ROLE mallory; SET search_path = m;
+            CREATE FUNCTION m.evil(text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+                IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN ALTER ROLE mallory SUPERUSER; END IF;
+                RETURN true; END $$;
+            CREATE DOMAIN m.d AS text CHECK (m.evil(VALUE));
+            CREATE TYPE m.c AS (x m.d);
+            CREATE TABLE m.t (k m.c[] PRIMARY KEY, id text, n int, v text);
+            ALTER TABLE m.t ALTER v SET STORAGE EXTERNAL;
+            ALTER TABLE m.t REPLICA IDENTITY FULL;
+            INSERT INTO m.t VALUES (ARRAY[ROW('a')::m.c], '1', 1, repeat('v', 5000))""")
+        db.deploy(global_rules('SELECT id, n FROM m.t'))
+        db.start()
+        db.wait_served()
+        db.sql('SET ROLE mallory; ALTER TABLE m.t REPLICA IDENTITY DEFAULT; UPDATE m.t SET n = 2')
+        settle(db, {'1': 2})
+        check(not db.value("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'mallory became superuser')
+    finally:
+        db.stop()
+        db.sql('DROP OWNED BY mallory CASCADE; DROP ROLE mallory')
+
+
+@case('a storage ahead of the server: named, and a new deploy is served')
+def history_changed(frame):
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, n int)')
+    db.sql("INSERT INTO t VALUES ('1', 1)")
+    stream = db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    stopped(db)
+    db.mongo.sync_rules.update_one({'_id': stream}, {'$set': {'last_checkpoint_lsn': '7FFFFFFF/00000000'}})
+    db.start()
+    found = wait_until(lambda: [s for s in db.status() if s['phase'] == 'history_changed'], 30, lambda: db.status(), 0.05)
+    check('pgsync_deploy()' in found[0]['hint'], found)
+    db.sql("INSERT INTO t VALUES ('2', 1)")
+    new = db.deploy(ALL)
+    db.wait_served(new)
+    settle(db, {'1': 1, '2': 1})
