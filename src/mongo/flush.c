@@ -511,13 +511,14 @@ flush_write(Flush *flush, MongoContext *context, StorageError *error)
 {
 	bool		anything = flush->ops.count > 0 || flush->rows.touch_count > 0 ||
 		flush->point.action_count > 0;
+	bool		fence = flush->point.chunk_fence > flush->writer->position.no_checkpoint_before;
 
 	if (flush->single_row)
 		return write_in_parts(flush, context, error);
 	flush->first_op = 0;
 	flush->op_count = flush->ops.count;
 	flush->with_actions = true;
-	if (!anything && !flush->point.commit)
+	if (!anything && !flush->point.commit && !fence)
 		return true;			/* nothing to write, no position to store */
 	return write_once(flush, context, anything, error);
 }

@@ -737,6 +737,8 @@ apply_item(Flush *flush, const WriteItem *item)
 				point->counts.chunks++;
 				point->copied = item->table_doc;
 			}
+			/* an empty chunk says that a row is gone: that is not earlier news than a row */
+			raise_fences(point);
 			point->chunk = STREAM_LSN_NONE;
 			break;
 		case WRITE_COMMIT:

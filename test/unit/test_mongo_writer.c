@@ -973,6 +973,48 @@ test_reread(void **state)
 	rules_table_free(table);
 }
 
+/* The re-read finds that the row is gone: what is older than that must not be published. */
+static void
+test_reread_of_a_row_that_is_gone(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	RulesTable *table = rules_table_create(RULES, "1#", "items", "id", "group_id", "body", NULL);
+
+	begin(stand, 0x200);
+	add_item(stand, ROW_INSERT, table, "r1", "A", "short", NULL);
+	stand->batch->last->row->row_copy.len = 0;
+	commit(stand, 0x200);
+	stored(stand);
+	begin(stand, 0x300);
+	add_item(stand, ROW_UPDATE, table, "r1", "B", NULL, NULL);
+	commit(stand, 0x300);
+	stored(stand);
+
+	add(stand, WRITE_CHUNK_BEGIN, 0x350);
+	add(stand, WRITE_CHUNK_END, 0x350);
+	submit(stand);
+	reread_request_free(writer_take_rereads(stand->thread));
+	/* alone, or with a commit */
+	assert_int_equal(stored(stand).checkpoint_lsn, 0x200);
+	assert_field(stand, "sync_rules", "{}", "no_checkpoint_before", "\"00000000/00000350\"");
+	add(stand, WRITE_KEEPALIVE, 0x320);
+	assert_int_equal(stored(stand).checkpoint_lsn, 0x200);
+	add(stand, WRITE_CHUNK_BEGIN, 0x450);
+	add(stand, WRITE_CHUNK_END, 0x450);
+	add(stand, WRITE_KEEPALIVE, 0x400);
+	assert_int_equal(stored(stand).checkpoint_lsn, 0x200);
+	assert_int_equal(stored(stand).stored_lsn, 0x400);
+
+	/* and its old state is removed with the chunk */
+	add(stand, WRITE_CHUNK_BEGIN, 0x460);
+	add_delete(stand, table->table, "r1");
+	add(stand, WRITE_CHUNK_END, 0x460);
+	add(stand, WRITE_KEEPALIVE, 0x460);
+	assert_int_equal(stored(stand).checkpoint_lsn, 0x460);
+	assert_ops(stand, "1#by_group[\"A\"]", "PUT r1, REMOVE r1");
+	rules_table_free(table);
+}
+
 /* ---------------------------------------------------------------- the service's own result */
 
 static bson_t *
@@ -1229,6 +1271,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_row_too_large, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_incomplete_rows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reread, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reread_of_a_row_that_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_scenario_v2_legacy, setup, teardown),
 	};
 
