@@ -343,6 +343,12 @@ look_up_first_row(Flush *flush, MongoContext *context, StorageError *error)
 
 /* ---------------------------------------------------------------- apply */
 
+static uint64_t
+later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void
 note_row_error(Flush *flush, const SourceTable *table, const char *reason)
 {
@@ -476,6 +482,22 @@ want_reread(Flush *flush, const RowChange *row)
 	flush->rereads[flush->point.reread_count++] = (WantedReread) {row->table, row->reread_key};
 }
 
+/*
+ * May the copy stored under the key that the row leaves be another row's?  Before
+ * the fence of a chunk or re-read the storage can hold what only later changes
+ * bring: a row that takes this key after the present change.  Under a key that
+ * stays this cannot last: whatever came to it later comes in the stream, too.
+ */
+static bool
+copy_may_be_foreign(const Flush *flush, const RowChange *row)
+{
+	const FlushPoint *point = &flush->point;
+
+	return row->has_before &&
+		point->open_transaction < later(flush->writer->position.no_checkpoint_before,
+										point->chunk_fence);
+}
+
 typedef enum Completion
 {
 	ROW_COMPLETED,
@@ -503,7 +525,7 @@ complete_row(Flush *flush, const RowChange *row, const RowState *old, EvaluatedR
 		SyncValue  *values = arena_array(arena, SyncValue, count);
 
 		memcpy(values, row->values, count * sizeof(SyncValue));
-		if (old == NULL || old->row_copy.len == 0 ||
+		if (old == NULL || old->row_copy.len == 0 || copy_may_be_foreign(flush, row) ||
 			!row_copy_merge(old->row_copy, type, values, arena))
 			result = ROW_WITH_GAPS;
 		else if (table_evaluate(row->table->binding, values, arena, evaluated) == SYNC_OK)
@@ -605,12 +627,6 @@ row_is_loaded(const Flush *flush, const RowChange *row)
 		return true;
 	id = row_id(&row->table->id, &row->after);
 	return row_map_find(&flush->rows, &id)->loaded;
-}
-
-static uint64_t
-later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 /* What is in the flush must not be published before the end of where it came from. */

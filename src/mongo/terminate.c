@@ -398,6 +398,47 @@ mark_terminated(MongoContext *context, StorageError *error)
 	return ok;
 }
 
+typedef struct TakeRequest
+{
+	int32_t		stream_id;
+	char		lock_id[LOCK_ID_LEN + 1];
+} TakeRequest;
+
+/*
+ * Takes the lock, and notes it in the binding: who cleans on after we were
+ * killed need not wait until the lock expires.
+ */
+static bool
+take_body(MongoContext *context, void *arg, StorageError *error)
+{
+	static const StreamState stopped[] = {STREAM_STOP};
+	TakeRequest *take = arg;
+	StreamBinding binding;
+	bson_t		filter = BSON_INITIALIZER;
+	bson_t		update = BSON_INITIALIZER;
+	bson_t		set;
+	bson_t		document = BSON_INITIALIZER;
+	bool		ok;
+
+	BSON_APPEND_INT32(&filter, "_id", take->stream_id);
+	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
+	BSON_APPEND_UTF8(&set, "lock_id", take->lock_id);
+	bson_append_document_end(&update, &set);
+	ok = binding_read(context, take->stream_id, &binding, error);
+	if (ok)
+	{
+		bson_destroy(&document);
+		ok = lock_stream(context, take->stream_id, stopped, 1, binding.lock_id, take->lock_id,
+						 &document, error) &&
+			(!binding.exists ||
+			 call_update(context, COLLECTION_BINDINGS, &filter, &update, false, false, NULL, error));
+	}
+	bson_destroy(&document);
+	bson_destroy(&update);
+	bson_destroy(&filter);
+	return ok;
+}
+
 /*
  * A stream of another replicator is cleaned too (contract 2: the API never
  * does), but only when its lock is free; our own predecessor's is taken.
@@ -405,22 +446,13 @@ mark_terminated(MongoContext *context, StorageError *error)
 void
 storage_terminate_stream(MongoContext *context, void *arg, StorageError *error)
 {
-	static const StreamState stopped[] = {STREAM_STOP};
 	int32_t		stream_id = *(int32_t *) arg;
-	StreamBinding binding;
-	char		lock_id[LOCK_ID_LEN + 1];
-	bson_t		document;
+	TakeRequest take = {.stream_id = stream_id};
 
-	random_hex(lock_id, LOCK_ID_LEN);
-	if (!binding_read(context, stream_id, &binding, error))
+	random_hex(take.lock_id, LOCK_ID_LEN);
+	if (!transaction_run(context, take_body, &take, NULL, error))
 		return;
-	if (!lock_stream(context, stream_id, stopped, 1, binding.lock_id, lock_id, &document, error))
-	{
-		bson_destroy(&document);
-		return;
-	}
-	bson_destroy(&document);
-	hold_stream(context, stream_id, lock_id);
+	hold_stream(context, stream_id, take.lock_id);
 	if (reset_document(context, STREAM_STOP, error) &&
 		clear_stream(context, stream_id, error) &&
 		mark_terminated(context, error))

@@ -168,6 +168,31 @@ worker_wake(PgsyncShared *shared, Oid database, int32 stream)
 	return woken;
 }
 
+/*
+ * Lets a worker that has settled (refused its stream, found another history) start
+ * again: its stream was stopped since, and somebody has to remove what it left.
+ */
+void
+worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream)
+{
+	WorkerEntry *entry;
+	bool		restarted = false;
+
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	entry = find_entry(shared, database, stream);
+	if (entry != NULL && !entry->launched &&
+		(entry->phase == PHASE_STOPPED || entry->phase == PHASE_HISTORY_CHANGED))
+	{
+		entry->phase = PHASE_NONE;
+		entry->phase_since = GetCurrentTimestamp();
+		entry->next_start = 0;
+		restarted = true;
+	}
+	LWLockRelease(&shared->lock);
+	if (restarted)
+		launcher_recheck(shared);
+}
+
 void
 worker_retry(PgsyncShared *shared, Oid database)
 {

@@ -245,6 +245,8 @@ extern bool worker_wake(PgsyncShared *shared, Oid database, int32 stream);
  * stopped there is tried again at once.
  */
 extern void worker_retry(PgsyncShared *shared, Oid database);
+/* a settled entry of a stopped stream starts again, to clean */
+extern void worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream);
 /* Ends the workers of a database; those of one stream if stream is not 0. */
 extern void workers_terminate(PgsyncShared *shared, Oid database, int32 stream);
 extern bool database_is_held(PgsyncShared *shared, Oid database);	/* caller holds lock */

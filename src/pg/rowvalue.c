@@ -526,10 +526,32 @@ is_unchanged_external(const ColumnConversion *column, Datum datum, bool in_strea
 		VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(datum));
 }
 
+/*
+ * The least that an array's JSON can have: its nulls take a bit each where they
+ * are stored, but five bytes there.  Only the array's head is detoasted.
+ */
+static Size
+array_json_size(Datum datum)
+{
+	struct varlena *head = PG_DETOAST_DATUM_SLICE(datum, 0, (int32) (sizeof(ArrayType) +
+																	 2 * MAXDIM * sizeof(int)));
+	ArrayType  *array = (ArrayType *) head;
+	int			ndim;
+
+	if (VARSIZE(head) < sizeof(ArrayType))
+		return 0;
+	ndim = ARR_NDIM(array);
+	if (ndim <= 0 || ndim > MAXDIM)
+		return 0;
+	return (Size) ArrayGetNItems(ndim, ARR_DIMS(array)) * 5;
+}
+
 /* Bytes of a value as it would be after detoasting. */
 static inline Size
 value_size(const ColumnConversion *column, Datum datum)
 {
+	if (column->kind == CONVERT_ARRAY)
+		return Max(toast_raw_datum_size(datum), array_json_size(datum));
 	if (column->typlen == -1)
 		return toast_raw_datum_size(datum);
 	if (column->typlen == -2)

@@ -142,7 +142,11 @@ request_others(Worker *worker, const StorageListStreams *list, int32 own)
 		if (stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE)
 			wanted = may_run(stream);
 		else if (stream->state == STREAM_STOP)
+		{
 			wanted = stream->bound_here || !stream->bound;
+			if (wanted)
+				worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
+		}
 		if (wanted && !worker_request(worker->shared, MyDatabaseId, stream->id))
 			ereport(LOG,
 					(errmsg("no free pgsync worker for replication stream %d", stream->id),
