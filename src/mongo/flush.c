@@ -447,12 +447,16 @@ write_once(Flush *flush, MongoContext *context, bool transaction, StorageError *
 	for (int try = 1;; try++)
 	{
 		StorageError reason;
+		int64_t		start = monotonic_us();
 
 		memset(error, 0, sizeof(*error));
 		if (transaction ? run_transaction(flush, context, error) :
 			run_update(flush, context, error))
 		{
 			flush->written++;
+			/* a transaction that was tried for long set the lock's end at its last try */
+			context->lock_renewed = transaction ? flush->began : start;
+			context->lock_tried = 0;
 			flush->writer->position = flush->next;
 			if (flush->last_op > flush->writer->sequence)
 				flush->writer->sequence = flush->last_op;

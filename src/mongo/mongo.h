@@ -233,7 +233,10 @@ typedef struct StorageStartXid
 extern void storage_store_start_xid(MongoContext *context, void *arg, StorageError *error);
 extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
 
-/* Renews a held lock while nothing is written; STORAGE_LOCK_LOST if it is not ours. */
+/*
+ * Renews a held lock now; STORAGE_LOCK_LOST if it is not ours.  The thread does so by
+ * itself when nothing was written for a while; that it failed shows in writer_progress().
+ */
 extern void storage_renew_lock(MongoContext *context, void *unused, StorageError *error);
 
 /*

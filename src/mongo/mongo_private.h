@@ -33,6 +33,10 @@
 
 /* Life of a stream's lock after each renewal, in seconds: contract 9.1. */
 #define LOCK_SECONDS			60
+/* so long after its last renewal the thread renews it, if it has nothing else to do */
+#define LOCK_RENEW_MS			20000
+/* ... and tries again if the storage is not reached, until the lock has ended */
+#define LOCK_RETRY_MS			5000
 
 #define LOCK_ID_LEN				16	/* lower-case hexadecimal digits */
 #define LSN_TEXT_SIZE			18	/* XXXXXXXX/XXXXXXXX and the NUL */
@@ -72,6 +76,7 @@ struct MongoThread
 	pthread_t	thread;
 
 	atomic_bool cancelled;
+	atomic_int	renew_ms;		/* LOCK_RENEW_MS; tests have less time */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t work;		/* a job, a batch, or cancelled */
@@ -119,6 +124,8 @@ struct MongoContext
 	bool		holds_stream;
 	int32_t		stream_id;
 	char		lock_id[LOCK_ID_LEN + 1];
+	int64_t		lock_renewed;	/* monotonic_us() before the last successful renewal */
+	int64_t		lock_tried;		/* ... before the last one that failed since; 0: none */
 };
 
 /* Makes the client if there is none; false and *error otherwise. */
@@ -288,6 +295,9 @@ extern void hold_stream(MongoContext *context, int32_t stream_id, const char *lo
 /* Filter of the held stream's document: _id and our lock. */
 extern void append_held_filter(MongoContext *context, bson_t *filter);
 
+/* STREAM_GONE when the held stream is not to be replicated any more */
+extern void check_held_state(MongoContext *context, StorageError *error);
+
 /*
  * Why the held stream's document did not match: sets LOCK_LOST, STREAM_GONE or
  * CHANGED, or leaves *error at STORAGE_OK when nothing of it explains it.
@@ -304,6 +314,9 @@ extern bool clear_stream(MongoContext *context, int32_t stream_id, StorageError 
 /* One flush if there is work; false: nothing to do.  Thread only. */
 extern bool writer_step(Writer *writer, MongoContext *context);
 extern bool writer_has_work(Writer *writer);	/* under the thread's mutex */
+extern bool writer_has_failed(const Writer *writer);	/* under the thread's mutex */
 extern void writer_destroy(Writer *writer);
+/* ends the writer; the main thread sees the error.  Thread only. */
+extern void writer_fail(Writer *writer, const StorageError *error);
 
 #endif							/* PGSYNC_MONGO_PRIVATE_H */

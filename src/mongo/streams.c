@@ -477,6 +477,8 @@ hold_stream(MongoContext *context, int32_t stream_id, const char *lock_id)
 	context->holds_stream = true;
 	context->stream_id = stream_id;
 	strcpy(context->lock_id, lock_id);
+	context->lock_renewed = monotonic_us();
+	context->lock_tried = 0;
 }
 
 void
@@ -545,6 +547,7 @@ storage_renew_lock(MongoContext *context, void *unused, StorageError *error)
 	bson_t		stage;
 	bson_t		set;
 	int64_t		matched = 0;
+	int64_t		start = monotonic_us();
 
 	(void) unused;
 	append_held_filter(context, &filter);
@@ -558,8 +561,39 @@ storage_renew_lock(MongoContext *context, void *unused, StorageError *error)
 	else if (call_update(context, COLLECTION_STREAMS, &filter, &update, false, false, &matched,
 						 error) && matched == 0)
 		set_lock_lost(context, error);
+	if (error->kind == STORAGE_OK)
+	{
+		context->lock_renewed = start;
+		context->lock_tried = 0;
+	}
+	else
+		context->lock_tried = start;
 	bson_destroy(&update);
 	bson_destroy(&filter);
+}
+
+static void
+set_stream_gone(MongoContext *context, StreamState state, StorageError *error)
+{
+	storage_error_set(error, STORAGE_STREAM_GONE, "replication stream %d is in state %s",
+					  (int) context->stream_id, stream_state_name(state));
+}
+
+void
+check_held_state(MongoContext *context, StorageError *error)
+{
+	bson_t		document;
+	bool		exists;
+	StreamState state;
+
+	/* one that has disappeared has no lock to renew: reported by that */
+	if (stream_document_read(context, context->stream_id, &document, &exists, error) && exists)
+	{
+		state = stream_document_state(&document);
+		if (state != STREAM_PROCESSING && state != STREAM_ACTIVE)
+			set_stream_gone(context, state, error);
+	}
+	bson_destroy(&document);
 }
 
 void
@@ -671,8 +705,7 @@ explain_mismatch(MongoContext *context, uint64_t last_checkpoint_lsn, uint64_t s
 						  "the document of replication stream %d has disappeared",
 						  (int) context->stream_id);
 	else if (state != STREAM_PROCESSING && state != STREAM_ACTIVE)
-		storage_error_set(error, STORAGE_STREAM_GONE, "replication stream %d is in state %s",
-						  (int) context->stream_id, stream_state_name(state));
+		set_stream_gone(context, state, error);
 	else if (!read_lsn(&document, "last_checkpoint_lsn", &checkpoint) ||
 			 !read_lsn(&document, "snapshot_lsn", &snapshot) ||
 			 checkpoint < last_checkpoint_lsn || stored_lsn(checkpoint, snapshot) < ours)

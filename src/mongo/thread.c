@@ -378,13 +378,76 @@ run_job(MongoContext *context, MongoJob *job)
 	thread_notify(context->thread);
 }
 
-/* Waits for work; NULL with *stop false: the writer has some. */
-static MongoJob *
-next_work(MongoThread *thread, bool *stop)
+/*
+ * When the held lock is to be renewed, by monotonic_us(); 0: never.  After a
+ * writer has failed nothing is held that would be of use.
+ */
+static int64_t
+renewal_time(const MongoContext *context)
 {
+	MongoThread *thread = context->thread;
+
+	if (!context->holds_stream || (thread->writer != NULL && writer_has_failed(thread->writer)))
+		return 0;
+	if (context->lock_tried != 0)
+		return context->lock_tried + LOCK_RETRY_MS * INT64_C(1000);
+	return context->lock_renewed + atomic_load(&thread->renew_ms) * INT64_C(1000);
+}
+
+/*
+ * The main thread may wait for something else for hours, and a lock that ends
+ * is anybody's.  An error that may pass is one once the lock has ended.
+ */
+static void
+renew_lock(MongoContext *context)
+{
+	MongoThread *thread = context->thread;
+	Writer	   *writer;
+	StorageError error;
+
+	memset(&error, 0, sizeof(error));
+	pthread_mutex_lock(&thread->mutex);
+	writer = thread->writer;
+	pthread_mutex_unlock(&thread->mutex);
+	if (!context_connect(context, &error))
+		context->lock_tried = monotonic_us();
+	else
+	{
+		storage_renew_lock(context, NULL, &error);
+		if (error.kind == STORAGE_OK && writer != NULL)
+			check_held_state(context, &error);
+	}
+	if (error.kind == STORAGE_OK || writer == NULL || context_cancelled(context))
+		return;
+	if (error.kind == STORAGE_LOCK_LOST || error.kind == STORAGE_STREAM_GONE ||
+		monotonic_us() - context->lock_renewed > LOCK_SECONDS * INT64_C(1000000))
+		writer_fail(writer, &error);
+}
+
+/* Waits for news, or until then (0: for ever); true if it is then. */
+static bool
+wait_for_work(MongoThread *thread, int64_t until)
+{
+	struct timespec time = {
+		.tv_sec = (time_t) (until / 1000000), .tv_nsec = (long) (until % 1000000) * 1000
+	};
+
+	if (until == 0)
+	{
+		pthread_cond_wait(&thread->work, &thread->mutex);
+		return false;
+	}
+	return pthread_cond_timedwait(&thread->work, &thread->mutex, &time) == ETIMEDOUT;
+}
+
+/* Waits for work; NULL with *stop false: the writer has some, or *renew. */
+static MongoJob *
+next_work(MongoContext *context, bool *stop, bool *renew)
+{
+	MongoThread *thread = context->thread;
 	MongoJob   *job = NULL;
 
-	*stop = false;
+	*stop = *renew = false;
 	pthread_mutex_lock(&thread->mutex);
 	thread->busy = false;
 	if (thread->draining)
@@ -414,7 +477,10 @@ next_work(MongoThread *thread, bool *stop)
 		}
 		if (!thread->draining && thread->writer != NULL && writer_has_work(thread->writer))
 			break;
-		pthread_cond_wait(&thread->work, &thread->mutex);
+		*renew = wait_for_work(thread, thread->draining ? 0 : renewal_time(context)) &&
+			!thread->draining;
+		if (*renew)
+			break;
 	}
 	thread->busy = !*stop;
 	pthread_mutex_unlock(&thread->mutex);
@@ -431,10 +497,13 @@ thread_main(void *arg)
 	context_init(&context, thread);
 	while (!stop)
 	{
-		MongoJob   *job = next_work(thread, &stop);
+		bool		renew;
+		MongoJob   *job = next_work(&context, &stop, &renew);
 
 		if (job != NULL)
 			run_job(&context, job);
+		else if (renew)
+			renew_lock(&context);
 		else if (!stop)
 			(void) writer_step(thread->writer, &context);
 	}
@@ -500,9 +569,9 @@ init_sync(MongoThread *thread)
 	pthread_condattr_t attributes;
 
 	pthread_mutex_init(&thread->mutex, NULL);
-	pthread_cond_init(&thread->work, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&thread->work, &attributes);
 	pthread_cond_init(&thread->end, &attributes);
 	pthread_condattr_destroy(&attributes);
 }
@@ -522,6 +591,7 @@ mongo_thread_start(const MongoTarget *target, StorageError *error)
 		return NULL;
 	}
 	init_sync(thread);
+	atomic_init(&thread->renew_ms, LOCK_RENEW_MS);
 	thread->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	thread->wake_fd = target->wake_fd;
 	thread->queue_limit = target->queue_bytes;

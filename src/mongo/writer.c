@@ -317,6 +317,12 @@ writer_has_work(Writer *writer)
 	return !writer->progress.failed && (writer->submitted != NULL || writer->pending);
 }
 
+bool
+writer_has_failed(const Writer *writer)
+{
+	return writer->progress.failed;
+}
+
 /* ---------------------------------------------------------------- the thread's side */
 
 /* Moves what was submitted to the thread's own list. */
@@ -386,7 +392,7 @@ advance_to(Writer *writer, const FlushPoint *point)
 	writer->chunk = point->chunk;
 }
 
-static void
+void
 writer_fail(Writer *writer, const StorageError *error)
 {
 	pthread_mutex_lock(&writer->thread->mutex);

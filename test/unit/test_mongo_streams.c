@@ -320,6 +320,61 @@ test_adopt(void **state)
 	stand_forget(other);
 }
 
+static void
+expect_writer_fails(Stand *stand, StorageErrorKind kind)
+{
+	WriterProgress progress;
+
+	for (int i = 0; i < 100; i++)
+	{
+		writer_progress(stand->thread, &progress);
+		if (progress.failed)
+			break;
+		usleep(50000);
+	}
+	assert_true(progress.failed);
+	assert_int_equal(progress.error.kind, kind);
+}
+
+/* Nobody submits anything: the thread keeps the lock by itself, and says when it is lost. */
+static void
+test_lock_is_kept(void **state)
+{
+	Stand	   *stand = *state;
+	char	   *first;
+	bool		renewed = false;
+
+	atomic_store(&stand->thread->renew_ms, 50);
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	/* without a writer, as while a slot is made */
+	first = field_of(stand, "sync_rules", "{}", "lock.expires_at");
+	for (int i = 0; i < 100 && !renewed; i++)
+	{
+		char	   *now = field_of(stand, "sync_rules", "{}", "lock.expires_at");
+
+		renewed = strcmp(now, first) != 0;
+		free(now);
+		usleep(50000);
+	}
+	assert_true(renewed);
+	free(first);
+	stand_write(stand, NULL);
+	add(stand, WRITE_POSITION, 0x80);
+	stored(stand);
+	command(stand, UPDATE("sync_rules", "{}", "{\"$set\": {\"lock.id\": \"0123456789abcdef\"}}"));
+	expect_writer_fails(stand, STORAGE_LOCK_LOST);
+
+	/* or that the stream was stopped */
+	stand_stop(stand);
+	stand_start(stand);
+	command(stand, UPDATE("sync_rules", "{}", "{\"$unset\": {\"lock\": 1}}"));
+	atomic_store(&stand->thread->renew_ms, 50);
+	stand_open(stand, 1);
+	stand_write(stand, NULL);
+	command(stand, UPDATE("sync_rules", "{}", "{\"$set\": {\"state\": \"STOP\"}}"));
+	expect_writer_fails(stand, STORAGE_STREAM_GONE);
+}
+
 /* A standby that was promoted: where it ran before, and elsewhere. */
 static void
 test_promotion(void **state)
@@ -766,6 +821,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_migrations_are_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock_is_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_promotion, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_streams_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
