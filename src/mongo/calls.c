@@ -17,6 +17,7 @@
 
 #define TRANSACTION_TRIES		20
 #define TRANSACTION_SECONDS		90
+#define UNREACHABLE_SECONDS		30	/* then the caller says so, and starts again */
 #define TURN_SECONDS			2	/* so long a turn is kept over tries */
 #define COMMIT_RETRY_SECONDS	30
 #define COMMIT_TIME_MS			10000	/* contract 3.5 */
@@ -536,11 +537,26 @@ transaction_try(MongoContext *context, TransactionBody body, void *arg, bool *ag
 	return false;
 }
 
+/* The main thread shows why nothing goes on, long before it is given up. */
+static void
+note_wait(MongoContext *context, const StorageError *error)
+{
+	MongoThread *thread = context->thread;
+	Writer	   *writer;
+
+	pthread_mutex_lock(&thread->mutex);
+	writer = thread->writer;
+	pthread_mutex_unlock(&thread->mutex);
+	if (writer != NULL && error->kind == STORAGE_UNREACHABLE)
+		writer_note_wait(writer, error);
+}
+
 bool
 transaction_run_in_turn(MongoContext *context, TransactionBody body, void *arg,
 						const TransactionTurn *turn, int64_t *conflicts, StorageError *error)
 {
-	int64_t		give_up = monotonic_us() + TRANSACTION_SECONDS * INT64_C(1000000);
+	int64_t		begun = monotonic_us();
+	int64_t		give_up = begun + TRANSACTION_SECONDS * INT64_C(1000000);
 	int64_t		taken = 0;
 	bool		held = false;
 	bool		ok;
@@ -560,8 +576,11 @@ transaction_run_in_turn(MongoContext *context, TransactionBody body, void *arg,
 		ok = transaction_try(context, body, arg, &again, error);
 		/* contract 3.5: both bounds must be passed */
 		if (ok || !again || context_cancelled(context) ||
-			(try > TRANSACTION_TRIES && monotonic_us() > give_up))
+			(try > TRANSACTION_TRIES && monotonic_us() > give_up) ||
+			(error->kind == STORAGE_UNREACHABLE &&
+			 monotonic_us() - begun > UNREACHABLE_SECONDS * INT64_C(1000000)))
 			break;
+		note_wait(context, error);
 		if (held && (error->kind == STORAGE_UNREACHABLE ||
 					 monotonic_us() - taken > TURN_SECONDS * INT64_C(1000000)))
 		{

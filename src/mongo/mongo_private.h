@@ -212,7 +212,7 @@ extern bool transaction_commit(MongoContext *context, StorageError *error);
 typedef bool (*TransactionBody) (MongoContext *context, void *arg, StorageError *error);
 /*
  * Runs body in a transaction, as often as transient errors ask for (contract
- * 3.5: at most 20 times and 90 s).  conflicts, if not NULL, counts repetitions.
+ * 3.5: at most 20 times and 90 s; 30 s while the storage is not reached).  conflicts, if not NULL, counts repetitions.
  */
 extern bool transaction_run(MongoContext *context, TransactionBody body, void *arg,
 							int64_t *conflicts, StorageError *error);
@@ -316,6 +316,8 @@ extern bool writer_step(Writer *writer, MongoContext *context);
 extern bool writer_has_work(Writer *writer);	/* under the thread's mutex */
 extern bool writer_has_failed(const Writer *writer);	/* under the thread's mutex */
 extern void writer_destroy(Writer *writer);
+/* an error that a try ended with, or STORAGE_OK: for the main thread to see.  Thread only. */
+extern void writer_note_wait(Writer *writer, const StorageError *error);
 /* ends the writer; the main thread sees the error.  Thread only. */
 extern void writer_fail(Writer *writer, const StorageError *error);
 

@@ -393,6 +393,20 @@ advance_to(Writer *writer, const FlushPoint *point)
 }
 
 void
+writer_note_wait(Writer *writer, const StorageError *error)
+{
+	bool		news;
+
+	pthread_mutex_lock(&writer->thread->mutex);
+	news = writer->progress.waiting.kind != error->kind;
+	if (news)
+		writer->progress.waiting = *error;
+	pthread_mutex_unlock(&writer->thread->mutex);
+	if (news)
+		thread_notify(writer->thread);
+}
+
+void
 writer_fail(Writer *writer, const StorageError *error)
 {
 	pthread_mutex_lock(&writer->thread->mutex);
@@ -419,6 +433,7 @@ report_flush(Writer *writer, const Flush *flush)
 	const StreamPosition *position = &writer->position;
 
 	pthread_mutex_lock(&writer->thread->mutex);
+	progress->waiting.kind = STORAGE_OK;
 	progress->flushes += flush->written;
 	progress->ops += (int64_t) flush->ops.count;
 	progress->transactions += point->counts.transactions;

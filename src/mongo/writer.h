@@ -169,6 +169,7 @@ typedef struct WriterProgress
 {
 	bool		failed;
 	StorageError error;			/* if failed */
+	StorageError waiting;		/* not STORAGE_OK: the storage is not reached, tried again */
 	uint64_t	stored_lsn;		/* durable (majority) together with everything before it */
 	uint64_t	checkpoint_lsn; /* last checkpoint, STREAM_LSN_NONE before the first */
 	int64_t		checkpoint_op;

@@ -453,6 +453,42 @@ test_lost_commit_answers(void **state)
 	source_table_release(table);
 }
 
+/* The storage goes away: that is said at once, long before the writer gives up. */
+static void
+test_waiting_is_shown(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	SourceTable *table = table_create("items");
+	LossyProxy *proxy;
+	WriterProgress progress;
+
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 0);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, NULL);
+	add(stand, WRITE_KEEPALIVE, 0x110);
+	assert_int_equal(stored(stand).waiting.kind, STORAGE_OK);
+	(void) lossy_proxy_stop(proxy);
+	begin(stand, 0x200);
+	/* nothing that is read before the transaction: a read is not tried again */
+	add_table(stand, WRITE_TABLE, table, true);
+	submit(stand);
+	for (int i = 0; i < 200; i++)
+	{
+		writer_progress(stand->thread, &progress);
+		if (progress.failed || progress.waiting.kind != STORAGE_OK)
+			break;
+		usleep(50000);
+	}
+	assert_int_equal(progress.waiting.kind, STORAGE_UNREACHABLE);
+	assert_false(progress.failed);
+	stand_stop(stand);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+	source_table_release(table);
+}
+
 /* Meddles with the storage, then writes one transaction: it must fail and store nothing. */
 static void
 expect_failure(void **state, const char *meddle, StorageErrorKind kind)
@@ -1251,6 +1287,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_copy_not_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_write_conflicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_commit_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waiting_is_shown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sequence_restored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_position_restored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_position_changed, setup, teardown),
