@@ -298,6 +298,12 @@ worker_collect(Worker *worker)
 			worker_finish(worker, PHASE_NONE);	/* replaced: its cleaning is another turn */
 		storage_error_report(&progress.error, mongo_thread_hosts(worker->storage->thread));
 	}
+	if (progress.waiting.kind != STORAGE_OK && !worker->storage_silent)
+		worker_entry_set_error(worker->shared, worker->entry,
+							   psprintf("the MongoDB server does not answer: %s",
+										progress.waiting.message),
+							   "Nothing is lost: replication goes on when the server does.", "08006");
+	worker->storage_silent = progress.waiting.kind != STORAGE_OK;
 	now = GetCurrentTimestamp();
 	if (progress.stored_lsn > worker->stored_lsn)
 		worker->stored_lsn = progress.stored_lsn;
@@ -305,7 +311,6 @@ worker_collect(Worker *worker)
 	if (progress.flushes != worker->last_flushes)
 	{
 		worker->last_flushes = progress.flushes;
-		worker->last_lock_renewal = now;	/* every flush extends the lock */
 		pg_atomic_write_u64(&entry->last_activity, now);
 	}
 

@@ -211,6 +211,8 @@ history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool
 	XLogRecPtr	flushed = GetFlushRecPtr(NULL);
 
 	*adoptable = true;
+	if (worker->stream->history_changed)
+		return "it was found in an earlier run, and nothing has been decided since";
 	if (bound->system_identifier != self->system_identifier)
 		return "the stream was made by a cluster with another system identifier";
 	if (bound->database_oid != self->database_oid)

@@ -25,9 +25,8 @@
 
 #include "core/rules.h"
 
-/* how often the storage is asked for new streams, and the lock renewed */
+/* how often the storage is asked for new streams */
 #define WATCH_INTERVAL_MS		4000
-#define RENEW_INTERVAL_MS		20000
 
 /* a lost slot makes a new stream by itself this often in 24 hours (design 4) */
 #define MAX_REPLACEMENTS_PER_DAY	2
@@ -403,8 +402,7 @@ look_at_list(Worker *worker, const StorageListStreams *list)
 }
 
 /*
- * Looks for new and stopped streams, and keeps the lock while nothing is
- * written.  Never waits: one job at a time is under way.
+ * Looks for new and stopped streams.  Never waits: one job at a time is under way.
  */
 void
 worker_watch_streams(Worker *worker)
@@ -423,19 +421,11 @@ worker_watch_streams(Worker *worker)
 		worker->periodic_list = NULL;
 		if (error.kind != STORAGE_OK)
 			storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
-		if (list != NULL)
-		{
-			look_at_list(worker, list);
-			stream_list_free(list);
-		}
+		look_at_list(worker, list);
+		stream_list_free(list);
 		return;
 	}
-	if (TimestampDifferenceExceeds(worker->last_lock_renewal, now, RENEW_INTERVAL_MS))
-	{
-		worker->last_lock_renewal = now;
-		worker->periodic_job = mongo_submit(worker->storage->thread, storage_renew_lock, NULL);
-	}
-	else if (TimestampDifferenceExceeds(worker->last_stream_check, now, WATCH_INTERVAL_MS))
+	if (TimestampDifferenceExceeds(worker->last_stream_check, now, WATCH_INTERVAL_MS))
 	{
 		worker->last_stream_check = now;
 		worker->periodic_list = stream_list_create(worker);

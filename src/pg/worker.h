@@ -214,7 +214,7 @@ typedef struct Worker
 	int			mark_count;
 	TimestampTz last_confirm;
 	TimestampTz last_stream_check;
-	TimestampTz last_lock_renewal;
+	bool		storage_silent;	/* the writer tries again and again: shown in status */
 	MongoJob   *periodic_job;
 	StorageListStreams *periodic_list;
 	bool		was_active;
