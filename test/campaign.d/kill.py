@@ -225,10 +225,14 @@ class Ground:
             self.db.start()
             self.wait_visible(committed)
         db = self.db.mongo
-        now = oracle.served(db)
-        check(now.stream == self.reader.stream, f'the reader is at stream {self.reader.stream}, served is {now}')
-        self.compare_with_sql()
-        self.reader.immutable(db)
+        # a new stream may become the served one just now
+        wait_until(lambda: oracle.served(db).stream == self.reader.stream, CONVERGENCE,
+                   lambda: f'the reader is at stream {self.reader.stream}, served is {oracle.served(db)}')
+        with self.reader.verifying:
+            now = oracle.served(db)
+            check(now.stream == self.reader.stream, f'the reader is at stream {self.reader.stream}, served is {now}')
+            self.compare_with_sql()
+            self.reader.immutable(db)
         wrong = oracle.problems(db, now.stream)
         check(not wrong, lambda: f'{now}: {wrong[:8]}')
 

@@ -409,6 +409,7 @@ class Reader(threading.Thread):
         load.reader = self
         self.stop_wanted = threading.Event()
         self.changed = threading.Condition()
+        self.verifying = threading.RLock()      # held while the state is not that of a whole checkpoint
         self.violation = None
         self.checkpoints = self.streams = self.reopened = 0
         self.forget()
@@ -495,7 +496,8 @@ class Reader(threading.Thread):
             return                              # two documents change in an activation; one event is still to come
         if (now.stream, now.checkpoint, now.position) == (self.stream, self.checkpoint, self.position):
             return
-        self.verify(db, now)
+        with self.verifying:
+            self.verify(db, now)
 
     # ---- verifying
 
