@@ -50,6 +50,8 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 /* a batch is handed over when it has this size, in bytes */
 #define BATCH_BYTES			((size_t) 256 * 1024)
 
+#define ROW_LOG_INTERVAL_MS	10000
+
 /* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
 /* ... and every end for the flush that is under way: a transaction that is left
@@ -284,6 +286,27 @@ became_active(Worker *worker)
 			(errmsg("pgsync replication stream %d is active", worker->stream->id)));
 }
 
+/*
+ * Rows that were left out and queries that failed on rows: exact counters in
+ * status, and a line in the log at most every ROW_LOG_INTERVAL_MS.
+ */
+static void
+log_row_errors(Worker *worker, const WriterProgress *progress, TimestampTz now)
+{
+	int64_t		count = progress->rejected_rows + progress->evaluation_errors;
+
+	if (count == worker->logged_row_errors ||
+		!TimestampDifferenceExceeds(worker->last_row_log, now, ROW_LOG_INTERVAL_MS))
+		return;
+	ereport(LOG,
+			(errmsg("pgsync could not apply " INT64_FORMAT " rows or queries of replication stream %d",
+					(int64) (count - worker->logged_row_errors), worker->stream->id),
+			 errdetail("The last one: %s.", progress->last_row_error),
+			 errhint("What was stored of such rows before was removed from the buckets.")));
+	worker->logged_row_errors = count;
+	worker->last_row_log = now;
+}
+
 void
 worker_collect(Worker *worker)
 {
@@ -314,6 +337,7 @@ worker_collect(Worker *worker)
 		pg_atomic_write_u64(&entry->last_activity, now);
 	}
 
+	log_row_errors(worker, &progress, now);
 	pg_atomic_write_u64(&entry->stored_lsn, worker->stored_lsn);
 	pg_atomic_write_u64(&entry->transactions, progress.transactions);
 	pg_atomic_write_u64(&entry->rows, progress.rows);

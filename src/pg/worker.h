@@ -217,6 +217,8 @@ typedef struct Worker
 	bool		storage_silent;	/* the writer tries again and again: shown in status */
 	MongoJob   *periodic_job;
 	StorageListStreams *periodic_list;
+	int64_t		logged_row_errors;
+	TimestampTz last_row_log;
 	bool		was_active;
 	int64_t		last_flushes;
 } Worker;
