@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 
-from campaign import arguments, switches                        # noqa: E402
+from campaign import arguments, switches, thread_switches                        # noqa: E402
 from stand import Stand                                         # noqa: E402
 from suite import Suite, check, equal                           # noqa: E402
 
@@ -29,6 +29,7 @@ def count(stand, db, seconds, options):
     check(len(processes) >= 2, lambda: f'launcher and worker: {processes}')
     own = db.status()[0]['wakeups']
     before = {pid: switches(pid) for pid in processes}
+    threads = {pid: thread_switches(pid) for pid in processes}
     start = time.monotonic()
     quiet(seconds)
     elapsed = time.monotonic() - start
@@ -38,6 +39,10 @@ def count(stand, db, seconds, options):
     for pid, title in processes.items():
         rates[title] = (after[pid] - before[pid]) / elapsed
         print(f'    {rates[title]:6.2f} wake-ups/s  {title}', flush=True)
+        now = thread_switches(pid)
+        if len(now) > 1:
+            print('           ' + ', '.join(f'{name} {(n - threads[pid].get((name, task), 0)) / elapsed:.2f}'
+                                           for (name, task), n in now.items()), flush=True)
     print(f"    {own / elapsed:6.2f} wake-ups/s  by the worker's own count", flush=True)
     if not options.short:
         for title, rate in rates.items():

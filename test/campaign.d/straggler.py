@@ -67,8 +67,10 @@ def round_(stand, number, options):
     stop_load = threading.Event()
     try:
         if not before_deploy:
-            # deploy and start wait for the standby, too, unless told not to
+            # the slot is there, the copy has begun: now the commits get stuck
             deploy(db)
+            wait_until(lambda: [s for s in db.status() if s['phase'] in ('copying', 'catching up', 'streaming')], 60,
+                       lambda: db.status(), 0.002)
         for s in sessions:
             s.start()
         wait_until(lambda: waiting(db) >= len(sessions), 30, lambda: f'{waiting(db)} commits wait', 0.01)

@@ -60,9 +60,15 @@ def memory(pid):
 
 def switches(pid):
     """Voluntary context switches of all threads of a process: each is one time that a thread went to sleep."""
-    total = 0
+    return sum(thread_switches(pid).values())
+
+
+def thread_switches(pid):
+    """{(thread's name, id): voluntary context switches}"""
+    found = {}
     for task in os.listdir(f'/proc/{pid}/task'):
         with contextlib.suppress(OSError):
             with open(f'/proc/{pid}/task/{task}/status') as f:
-                total += next(int(line.split()[1]) for line in f if line.startswith('voluntary_ctxt_switches'))
-    return total
+                fields = dict(line.split(':', 1) for line in f)
+            found[(fields['Name'].strip(), int(task))] = int(fields['voluntary_ctxt_switches'])
+    return found
