@@ -75,12 +75,6 @@ decode_begin_write(Worker *worker)
 	worker->transaction_written = true;
 }
 
-static void
-deform(HeapTuple tuple, TupleDesc desc, Datum *datums, bool *nulls)
-{
-	heap_deform_tuple(tuple, desc, datums, nulls);
-}
-
 /*
  * The key under which the row was stored before, if the old tuple tells.
  */
@@ -93,7 +87,7 @@ old_key(RelationEntry *entry, HeapTuple old_tuple, TupleDesc desc, SyncArena *sc
 
 	if (old_tuple == NULL || entry->row_type.identity_count == 0)
 		return false;
-	deform(old_tuple, desc, datums, nulls);
+	heap_deform_tuple(old_tuple, desc, datums, nulls);
 	row_convert_some(entry->conversion, datums, nulls, entry->row_type.identity,
 					 entry->row_type.identity_count, scratch, entry->old_values);
 	source_key_of_row(&entry->row_type, entry->old_values, scratch, key);
@@ -163,12 +157,12 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 	RowValueResult result;
 	Size		limit = (Size) *worker->preloaded->settings.row_limit * 1024;
 
-	deform(new_tuple, desc, entry->datums, entry->nulls);
+	heap_deform_tuple(new_tuple, desc, entry->datums, entry->nulls);
 	if (old_tuple != NULL)
 	{
 		old_datums = entry->datums + desc->natts;
 		old_nulls = entry->nulls + desc->natts;
-		deform(old_tuple, desc, old_datums, old_nulls);
+		heap_deform_tuple(old_tuple, desc, old_datums, old_nulls);
 	}
 	if (in_stream && !complete_identity(entry, old_datums, old_nulls))
 		worker_replace_stream(worker, false,
@@ -376,11 +370,7 @@ plugin_commit(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr
 	if (!worker->transaction_written)
 		return;
 	worker->transaction_written = false;
-#if PG_VERSION_NUM >= 150000
 	commit_time = txn->xact_time.commit_time;
-#else
-	commit_time = txn->commit_time;
-#endif
 	item = write_batch_add(worker_batch(worker), WRITE_COMMIT, txn->end_lsn);
 	item->source_time_us = commit_time +
 		(int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;

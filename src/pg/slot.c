@@ -38,10 +38,8 @@ typedef struct SlotFacts
 	bool		ours;			/* our plugin and database */
 	bool		invalidated;
 	const char *reason;			/* ... why */
-	bool		active;
 	char		plugin[NAMEDATALEN];
 	XLogRecPtr	confirmed;
-	XLogRecPtr	restart;
 } SlotFacts;
 
 #if PG_VERSION_NUM >= 160000
@@ -79,8 +77,6 @@ slot_facts(const char *name)
 			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
 		strlcpy(facts.plugin, NameStr(slot->data.plugin), NAMEDATALEN);
 		facts.confirmed = slot->data.confirmed_flush;
-		facts.restart = slot->data.restart_lsn;
-		facts.active = slot->active_pid != 0;
 #if PG_VERSION_NUM >= 160000
 		facts.invalidated = slot->data.invalidated != RS_INVAL_NONE;
 		facts.reason = invalidation_reason(slot->data.invalidated);
@@ -252,6 +248,19 @@ report_history_changed(Worker *worker, const char *reason, bool adoptable)
 	worker_finish(worker, PHASE_HISTORY_CHANGED);
 }
 
+static void
+start_writer(Worker *worker)
+{
+	WriterOptions options = {
+		.served = worker->stream->state == STREAM_ACTIVE,
+		.turn = worker->shared->turn,
+		.turn_index = worker->index
+	};
+
+	if (!writer_start(worker->storage->thread, worker->stream, &options))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
 /*
  * After this the stream's slot is acquired by this process, and the stored
  * position is known to be right for it.
@@ -316,21 +325,13 @@ slot_ensure(Worker *worker)
 							 sizeof(stream->id));
 		if (stream->has_data || stored != STREAM_LSN_NONE)
 			worker_open_stream(worker); /* reads the emptied stream again */
-		if (!writer_start(worker->storage->thread, worker->stream,
-						  &(WriterOptions) {.served = worker->stream->state == STREAM_ACTIVE,
-											.turn = worker->shared->turn,
-											.turn_index = worker->index}))
-			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		start_writer(worker);
 		slot_create(worker);
 		return;
 	}
 
 	worker->stored_lsn = stored;
-	if (!writer_start(worker->storage->thread, stream,
-					  &(WriterOptions) {.served = stream->state == STREAM_ACTIVE,
-										.turn = worker->shared->turn,
-										.turn_index = worker->index}))
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	start_writer(worker);
 	slot_acquire(name);
 	start_xid.stream_id = stream->id;
 	storage_link_run(worker->storage, storage_read_start_xid, &start_xid, sizeof(start_xid));
