@@ -250,7 +250,8 @@ remember_mark(Worker *worker, uint64_t lsn, TimestampTz now)
 {
 	StoredMark *last = worker->mark_count > 0 ? &worker->marks[worker->mark_count - 1] : NULL;
 
-	if (last != NULL && last->lsn == lsn)
+	if (last != NULL ? last->lsn == lsn :
+		MyReplicationSlot != NULL && lsn <= MyReplicationSlot->data.confirmed_flush)
 		return;
 	if (last != NULL && !TimestampDifferenceExceeds(last->time, now, 1000) &&
 		worker->mark_count > 1)

@@ -360,10 +360,15 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 
 /* ---------------------------------------------------------------- end of a transaction */
 
-/* Tells every worker that sleeps about a commit that it can decode now. */
+/*
+ * Tells every worker that sleeps about a commit that it can decode now.  One
+ * that does not sleep looks at the flush position before it does; an
+ * asynchronous commit would not be found there, so it is told to all.
+ */
 static void
 wake_idle_workers(PgsyncShared *shared, XLogRecPtr commit_end)
 {
+	bool		flushed = !XLogNeedsFlush(commit_end);
 	uint32		used;
 
 	/* the flush of the commit record comes before we look at idle flags */
@@ -375,7 +380,7 @@ wake_idle_workers(PgsyncShared *shared, XLogRecPtr commit_end)
 		uint32		expected = 1;
 		uint64		wanted;
 
-		if (pg_atomic_read_u32(&entry->idle) == 0)
+		if (flushed && pg_atomic_read_u32(&entry->idle) == 0)
 			continue;
 		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
 		while (wanted < commit_end &&

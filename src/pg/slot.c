@@ -17,6 +17,7 @@
 
 #include "access/timeline.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "miscadmin.h"
@@ -37,24 +38,33 @@ typedef struct SlotFacts
 	bool		exists;
 	bool		ours;			/* our plugin and database */
 	bool		invalidated;
-	const char *reason;			/* ... why */
+	const char *reason;			/* ... why, */
+	const char *hint;			/* ... and what to do about it */
 	char		plugin[NAMEDATALEN];
 	XLogRecPtr	confirmed;
 } SlotFacts;
 
 #if PG_VERSION_NUM >= 160000
-static const char *
-invalidation_reason(ReplicationSlotInvalidationCause cause)
+static void
+explain_invalidation(SlotFacts *facts, ReplicationSlotInvalidationCause cause)
 {
 	if (cause == RS_INVAL_HORIZON)
-		return "its slot was invalidated: rows of catalogs that it needs were removed";
-	if (cause == RS_INVAL_WAL_LEVEL)
-		return "its slot was invalidated: \"wal_level\" was not logical for a time";
+	{
+		facts->reason = "its slot was invalidated: rows of catalogs that it needs were removed";
+		facts->hint = "Call pgsync_deploy() to copy the tables anew.";
+	}
+	else if (cause == RS_INVAL_WAL_LEVEL)
+	{
+		facts->reason = "its slot was invalidated: \"wal_level\" was not logical for a time";
+		facts->hint = "Keep wal_level at logical, then call pgsync_deploy().";
+	}
 #if PG_VERSION_NUM >= 180000
-	if (cause == RS_INVAL_IDLE_TIMEOUT)
-		return "its slot was invalidated by \"idle_replication_slot_timeout\"";
+	else if (cause == RS_INVAL_IDLE_TIMEOUT)
+	{
+		facts->reason = "its slot was invalidated by \"idle_replication_slot_timeout\"";
+		facts->hint = "Raise idle_replication_slot_timeout or set it to 0, then call pgsync_deploy().";
+	}
 #endif
-	return "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"";
 }
 #endif
 
@@ -77,11 +87,12 @@ slot_facts(const char *name)
 			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
 		strlcpy(facts.plugin, NameStr(slot->data.plugin), NAMEDATALEN);
 		facts.confirmed = slot->data.confirmed_flush;
+		facts.reason = "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"";
+		facts.hint = "Raise max_slot_wal_keep_size or find what kept replication behind, then call pgsync_deploy().";
 #if PG_VERSION_NUM >= 160000
 		facts.invalidated = slot->data.invalidated != RS_INVAL_NONE;
-		facts.reason = invalidation_reason(slot->data.invalidated);
+		explain_invalidation(&facts, slot->data.invalidated);
 #else
-		facts.reason = "its WAL was removed: the slot exceeded \"max_slot_wal_keep_size\"";
 		facts.invalidated = XLogRecPtrIsInvalid(slot->data.restart_lsn) ||
 			!XLogRecPtrIsInvalid(slot->data.invalidated_at);
 #endif
@@ -262,6 +273,22 @@ start_writer(Worker *worker)
 }
 
 /*
+ * A slot of a stream stored up to here or less was dropped by pgsync itself, when
+ * somebody switched it off for good; one that went later was lost.
+ */
+static XLogRecPtr
+slots_dropped_until(void)
+{
+	XLogRecPtr	since;
+
+	StartTransactionCommand();
+	since = database_switch_since();
+	CommitTransactionCommand();
+	/* a label that was dumped from another cluster says nothing here */
+	return since <= GetXLogInsertRecPtr() ? since : InvalidXLogRecPtr;
+}
+
+/*
  * After this the stream's slot is acquired by this process, and the stored
  * position is known to be right for it.
  */
@@ -307,10 +334,15 @@ slot_ensure(Worker *worker)
 	if (facts.exists && facts.invalidated)
 	{
 		slot_drop_if_exists(name);
-		worker_replace_stream(worker, true, facts.reason);
+		worker_replace_lost_slot(worker, facts.reason, facts.hint);
 	}
 	if (!facts.exists && stream->snapshot_done)
-		worker_replace_stream(worker, true, "its replication slot does not exist any more");
+	{
+		if (stored <= slots_dropped_until())
+			worker_replace_stream(worker, "its replication slot was dropped by pgsync_stop(drop_slot => true) or DROP EXTENSION");
+		worker_replace_lost_slot(worker, "its replication slot does not exist any more",
+								 "Find what dropped the slot (pg_drop_replication_slot(), or a failover to a server without it), then call pgsync_deploy().");
+	}
 
 	if (facts.exists && stored == STREAM_LSN_NONE)
 	{
@@ -370,4 +402,14 @@ slot_confirm(Worker *worker, bool at_exit)
 	/* so that the next checkpoint, also that of a shutdown, saves it */
 	ReplicationSlotMarkDirty();
 	pg_atomic_write_u64(&worker->entry->confirmed_lsn, target);
+}
+
+/* When slot_confirm() will have something to confirm; DT_NOEND: nothing is stored that is not. */
+TimestampTz
+slot_confirm_due(const Worker *worker)
+{
+	if (worker->mark_count == 0)
+		return DT_NOEND;
+	return Max(TimestampTzPlusMilliseconds(worker->marks[0].time, CONFIRM_AGE_MS),
+			   TimestampTzPlusMilliseconds(worker->last_confirm, CONFIRM_INTERVAL_MS));
 }

@@ -5,7 +5,7 @@
  *	  what has to happen when nothing happens.
  *
  * Woken by commits (hooks.c sets the latch of an idle worker), by the storage
- * thread, and once a second.  Never polls for WAL.
+ * thread, and when something is due by itself.  Never polls for WAL.
  *
  * Invariant: what is submitted is in WAL order, and a position is submitted
  * only when everything before it has been.
@@ -27,14 +27,79 @@
 
 /* while WAL moves, the position is stored at least this often */
 #define KEEPALIVE_INTERVAL_MS	4000
-/* longest sleep */
-#define IDLE_MS					1000
+/* longest sleep: WAL that no commit ends (of a checkpoint, say) is found by it */
+#define IDLE_MS					4000
+/* while a commit is not flushed for long */
+#define UNFLUSHED_LATER_MS		1000
 /* a commit that is not flushed yet is looked for this often */
 #define UNFLUSHED_MS			10
 /* ... and for this long: the WAL writer flushes sooner */
 #define UNFLUSHED_LIMIT_MS		1000
 /* records between two looks at the storage thread and at interrupts */
 #define RECORDS_PER_LOOK		256
+
+/*
+ * Stores the position reached, without any change: so that unrelated WAL does
+ * not pile up, and that write checkpoints are acknowledged.
+ */
+static void
+submit_keepalive(Worker *worker)
+{
+	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
+
+	write_batch_add(worker_batch(worker), WRITE_KEEPALIVE, reached);
+	worker->submitted_lsn = reached;
+	worker->submitted_time = GetCurrentTimestamp();
+	worker_submit(worker);
+}
+
+/*
+ * A stream that is not served yet stores every position: its first checkpoint
+ * activates it.  Somebody in pgsync_wait_for_lsn() is not kept waiting either.
+ */
+static bool
+keepalive_due(Worker *worker)
+{
+	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
+	uint64		awaited = pg_atomic_read_u64(&worker->entry->awaited_lsn);
+
+	if (reached <= worker->submitted_lsn)
+		return false;
+	return !worker->was_active || (awaited > worker->submitted_lsn && awaited <= reached) ||
+		TimestampDifferenceExceeds(worker->submitted_time, GetCurrentTimestamp(),
+								   KEEPALIVE_INTERVAL_MS);
+}
+
+/*
+ * What is to be done from time to time, whether WAL comes or not: never in a
+ * callback, and between two records.
+ */
+static void
+serve(Worker *worker)
+{
+	worker_collect(worker);
+	worker_check_interrupts(worker);
+	worker_watch_streams(worker);
+	slot_confirm(worker, false);
+	reread_rows(worker);
+	if (keepalive_due(worker))
+		submit_keepalive(worker);
+	worker_submit(worker);
+}
+
+/* Milliseconds until serve() has something to do by itself. */
+static long
+time_to_serve(Worker *worker)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz due = TimestampTzPlusMilliseconds(now, IDLE_MS);
+
+	due = Min(due, worker_watch_due(worker));
+	due = Min(due, slot_confirm_due(worker));
+	if (worker->decoding->reader->EndRecPtr > worker->submitted_lsn)
+		due = Min(due, TimestampTzPlusMilliseconds(worker->submitted_time, KEEPALIVE_INTERVAL_MS));
+	return TimestampDifferenceMilliseconds(now, due);
+}
 
 /*
  * Reads a page of WAL, waiting until what is asked for is flushed: the flush
@@ -49,16 +114,17 @@ read_flushed_page(XLogReaderState *reader, XLogRecPtr page, int length, XLogRecP
 
 	while (GetFlushRecPtr(NULL) < page + length)
 	{
+		long		timeout = IDLE_MS;
+
 		if (worker->decoding != NULL)
 		{
-			worker_submit(worker);
-			worker_collect(worker);
-			slot_confirm(worker, false);
+			serve(worker);
+			timeout = time_to_serve(worker);
 		}
 		pg_atomic_write_u32(&worker->entry->idle, 1);
 		pg_memory_barrier();
 		if (GetFlushRecPtr(NULL) < page + length)
-			(void) storage_link_wait(worker->storage, IDLE_MS);
+			(void) storage_link_wait(worker->storage, timeout);
 		pg_atomic_write_u32(&worker->entry->idle, 0);
 	}
 	return read_local_xlog_page(reader, page, length, target, buffer);
@@ -80,21 +146,6 @@ start_decoding(Worker *worker)
 	XLogBeginRead(worker->decoding->reader, MyReplicationSlot->data.restart_lsn);
 	worker->submitted_lsn = worker->stored_lsn;
 	worker->submitted_time = GetCurrentTimestamp();
-}
-
-/*
- * Stores the position reached, without any change: so that unrelated WAL does
- * not pile up, and that write checkpoints are acknowledged.
- */
-static void
-submit_keepalive(Worker *worker)
-{
-	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
-
-	write_batch_add(worker_batch(worker), WRITE_KEEPALIVE, reached);
-	worker->submitted_lsn = reached;
-	worker->submitted_time = GetCurrentTimestamp();
-	worker_submit(worker);
 }
 
 /*
@@ -134,23 +185,6 @@ decode_until(Worker *worker, XLogRecPtr limit)
 	}
 }
 
-/*
- * A stream that is not served yet stores every position: its first checkpoint
- * activates it.  Somebody in pgsync_wait_for_lsn() is not kept waiting either.
- */
-static bool
-keepalive_due(Worker *worker)
-{
-	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
-	uint64		awaited = pg_atomic_read_u64(&worker->entry->awaited_lsn);
-
-	if (reached <= worker->submitted_lsn)
-		return false;
-	return !worker->was_active || (awaited > worker->submitted_lsn && awaited <= reached) ||
-		TimestampDifferenceExceeds(worker->submitted_time, GetCurrentTimestamp(),
-								   KEEPALIVE_INTERVAL_MS);
-}
-
 static void
 note_caught_up(Worker *worker)
 {
@@ -169,7 +203,7 @@ wait_for_work(Worker *worker)
 	WorkerEntry *entry = worker->entry;
 	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
 	uint64		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
-	long		timeout = IDLE_MS;
+	long		timeout = time_to_serve(worker);
 	static TimestampTz unflushed_since = 0;
 
 	if (wanted > GetFlushRecPtr(NULL))
@@ -184,8 +218,9 @@ wait_for_work(Worker *worker)
 		}
 		if (unflushed_since == 0)
 			unflushed_since = now;
-		if (!TimestampDifferenceExceeds(unflushed_since, now, UNFLUSHED_LIMIT_MS))
-			timeout = UNFLUSHED_MS;
+		timeout = Min(timeout,
+					  TimestampDifferenceExceeds(unflushed_since, now, UNFLUSHED_LIMIT_MS) ?
+					  UNFLUSHED_LATER_MS : UNFLUSHED_MS);
 	}
 	else
 		unflushed_since = 0;
@@ -215,16 +250,8 @@ stream_changes(Worker *worker)
 	 */
 	for (;;)
 	{
-		worker_collect(worker);
-		worker_check_interrupts(worker);
-		worker_watch_streams(worker);
-		slot_confirm(worker, false);
-
 		decode_until(worker, GetFlushRecPtr(NULL));
-		reread_rows(worker);
-		if (keepalive_due(worker))
-			submit_keepalive(worker);
-		worker_submit(worker);
+		serve(worker);
 		MemoryContextReset(worker->change_context);
 		if (GetFlushRecPtr(NULL) <= worker->decoding->reader->EndRecPtr)
 		{

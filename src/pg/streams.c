@@ -359,22 +359,17 @@ worker_clean_stream(Worker *worker)
 	worker_finish(worker, PHASE_NONE);
 }
 
-/*
- * This stream cannot go on, but its config can: deploys it again as a new
- * stream, which is copied while the old one, if active, stays served.
- */
-void
-worker_replace_stream(Worker *worker, bool slot_lost, const char *reason)
+static void pg_attribute_noreturn()
+replace_stream(Worker *worker, const char *reason, bool slot_lost, const char *hint)
 {
 	StorageError error;
 	int32		id;
 
 	id = deploy_copy(worker, worker->stream->id, worker->stream->id, slot_lost, &error);
 	if (error.kind == STORAGE_CHANGED)
-		refuse_stream(worker, psprintf("%s; two new streams were made for that in the last 24 hours",
+		refuse_stream(worker, psprintf("%s; two new streams were made for lost slots in the last 24 hours",
 									   reason),
-					  "Raise max_slot_wal_keep_size or find what removes the slot, then call pgsync_deploy().",
-					  "55000");
+					  hint, "55000");
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
 	ereport(LOG,
@@ -386,6 +381,22 @@ worker_replace_stream(Worker *worker, bool slot_lost, const char *reason)
 						   NULL, "01000");
 	(void) worker_request(worker->shared, MyDatabaseId, id);
 	worker_finish(worker, PHASE_NONE);
+}
+
+/*
+ * This stream cannot go on, but its config can: deploys it again as a new
+ * stream, which is copied while the old one, if active, stays served.
+ */
+void
+worker_replace_stream(Worker *worker, const char *reason)
+{
+	replace_stream(worker, reason, false, NULL);
+}
+
+void
+worker_replace_lost_slot(Worker *worker, const char *reason, const char *hint)
+{
+	replace_stream(worker, reason, true, hint);
 }
 
 /* ---------------------------------------------------------------- watching */
@@ -432,4 +443,13 @@ worker_watch_streams(Worker *worker)
 		worker->periodic_job = mongo_submit(worker->storage->thread, storage_list_streams,
 											worker->periodic_list);
 	}
+}
+
+/* When worker_watch_streams() will ask again; DT_NOEND: the answer, which wakes us, is under way. */
+TimestampTz
+worker_watch_due(const Worker *worker)
+{
+	if (worker->periodic_job != NULL)
+		return DT_NOEND;
+	return TimestampTzPlusMilliseconds(worker->last_stream_check, WATCH_INTERVAL_MS);
 }

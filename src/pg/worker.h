@@ -248,7 +248,10 @@ extern void worker_open_stream(Worker *worker);
 extern void worker_compile_rules(Worker *worker);
 extern void worker_clean_stream(Worker *worker);
 extern void worker_watch_streams(Worker *worker);
-extern void worker_replace_stream(Worker *worker, bool slot_lost, const char *reason)
+extern TimestampTz worker_watch_due(const Worker *worker);
+extern void worker_replace_stream(Worker *worker, const char *reason) pg_attribute_noreturn();
+/* the same, at most twice in 24 hours; hint: what to do against the third time */
+extern void worker_replace_lost_slot(Worker *worker, const char *reason, const char *hint)
 			pg_attribute_noreturn();
 
 /* slot.c */
@@ -258,6 +261,7 @@ extern void report_history_changed(Worker *worker, const char *reason, bool adop
 			pg_attribute_noreturn();
 extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);
+extern TimestampTz slot_confirm_due(const Worker *worker);
 
 /* copy.c */
 /* prefix of our own logical messages */

@@ -3,8 +3,8 @@
 
 Counted by the kernel: voluntary context switches of every thread of launcher
 and workers, which sees every sleep that ended, and beside it the worker's own
-counter in pgsync_status().  The short form prints the figures and asserts
-that the commit after the silence is seen.
+counter in pgsync_status().  The commit after the silence must be seen.  The
+short form has room for what happens every few seconds, none for polling.
 """
 import os
 import sys
@@ -44,9 +44,8 @@ def count(stand, db, seconds, options):
             print('           ' + ', '.join(f'{name} {(n - threads[pid].get((name, task), 0)) / elapsed:.2f}'
                                            for (name, task), n in now.items()), flush=True)
     print(f"    {own / elapsed:6.2f} wake-ups/s  by the worker's own count", flush=True)
-    if not options.short:
-        for title, rate in rates.items():
-            check(rate <= LIMIT, f'{rate:.1f} wake-ups a second: {title}')
+    for title, rate in rates.items():
+        check(rate <= LIMIT * (2 if options.short else 1), f'{rate:.1f} wake-ups a second: {title}')
     db.sql("INSERT INTO t VALUES ('after')")
     db.wait()
     equal(len(db.reduced().all_rows()), 1)
