@@ -13,7 +13,7 @@ ALTER DATABASE regress_pgsync_renamed RENAME TO regress_pgsync;
 ROLLBACK;
 CREATE DATABASE regress_pgsync_copy TEMPLATE regress_pgsync_renamed;
 ALTER DATABASE regress_pgsync_renamed SET TABLESPACE pg_default;
-SELECT objname, label FROM pg_seclabels WHERE provider = 'pgsync';
+SELECT objname, split_part(label, ' ', 1) AS label FROM pg_seclabels WHERE provider = 'pgsync';
 
 -- the copy has the extension, but is not replicated
 \c regress_pgsync_copy

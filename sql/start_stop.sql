@@ -3,7 +3,7 @@ CREATE EXTENSION pgsync;
 ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 CREATE VIEW switch AS
-	SELECT label FROM pg_seclabels WHERE provider = 'pgsync' AND objtype = 'database'
+	SELECT regexp_replace(label, ' [0-9A-F]+/[0-9A-F]+$', ' (lsn)') AS label FROM pg_seclabels WHERE provider = 'pgsync' AND objtype = 'database'
 	   AND objoid = (SELECT oid FROM pg_database WHERE datname = current_database());
 
 SELECT pgsync_stop();

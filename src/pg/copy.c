@@ -170,7 +170,7 @@ check_chunk_shape(Worker *worker, KnownTable *known, Relation relation, Relation
 	MemoryContext old;
 
 	if (doc->signature != NULL && strcmp(doc->signature, entry->signature) != 0)
-		worker_replace_stream(worker, false, "a table changed its shape during the initial copy");
+		worker_replace_stream(worker, "a table changed its shape during the initial copy");
 	if (doc->signature == NULL)
 	{
 		old = MemoryContextSwitchTo(TopMemoryContext);
@@ -493,7 +493,7 @@ reread_row(Worker *worker, RereadRequest *request)
 	CommitTransactionCommand();
 	MemoryContextReset(worker->change_context);
 	if (reason != NULL)
-		worker_replace_stream(worker, false, reason);
+		worker_replace_stream(worker, reason);
 
 	begin->lsn = write_fence();
 	/* the chunk's end carries no table: there is no progress to store */

@@ -165,7 +165,7 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 		heap_deform_tuple(old_tuple, desc, old_datums, old_nulls);
 	}
 	if (in_stream && !complete_identity(entry, old_datums, old_nulls))
-		worker_replace_stream(worker, false,
+		worker_replace_stream(worker,
 							  psprintf("a change of table \"%s.%s\" does not hold the row's key",
 									   entry->table->schema, entry->table->name));
 	if (entry->identity != REPLICA_IDENTITY_FULL)

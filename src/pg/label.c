@@ -2,12 +2,14 @@
  *
  * label.c
  *	  The durable switch of each database: a security label of provider
- *	  "pgsync", 'on' or 'off'.
+ *	  "pgsync", 'on' or 'off', and where the WAL was when it was made.
  *
  * pg_shseclabel is one of the few catalogs that a process without a database
  * can read: so the launcher needs no worker to find out what should run.  It
  * is transactional, goes with the database, and is kept by pg_dump and
- * pg_upgrade.  Everyone may read it; it holds nothing but the switch.
+ * pg_upgrade.  Everyone may read it; it holds nothing but the switch and that
+ * position, by which a worker knows a slot that was dropped on the user's order
+ * (the label had gone) from one that was lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +18,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_shseclabel.h"
 #include "commands/seclabel.h"
@@ -32,6 +35,9 @@
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
+	DatabaseSwitch state;
+	XLogRecPtr	since;
+
 	if (object->classId != DatabaseRelationId)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -41,7 +47,7 @@ check_label(const ObjectAddress *object, const char *label)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be superuser to set a database's pgsync label"),
 				 errhint("Call pgsync_start() or pgsync_stop() in that database.")));
-	if (label != NULL && strcmp(label, "on") != 0 && strcmp(label, "off") != 0)
+	if (label != NULL && !database_label_parse(label, &state, &since))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid pgsync label: \"%s\"", label),
@@ -60,11 +66,14 @@ database_switch_set(Oid database, DatabaseSwitch state)
 {
 	ObjectAddress object;
 	const char *label = NULL;
+	XLogRecPtr	since = database_switch_get() == DATABASE_NONE ? GetXLogInsertRecPtr() :
+		database_switch_since();
 
-	if (state == DATABASE_ON)
-		label = "on";
-	else if (state == DATABASE_OFF)
-		label = "off";
+	Assert(database == MyDatabaseId);
+	if (state != DATABASE_NONE)
+		label = state == DATABASE_ON ? "on" : "off";
+	if (label != NULL && !XLogRecPtrIsInvalid(since))
+		label = psprintf("%s %X/%X", label, LSN_FORMAT_ARGS(since));
 	ObjectAddressSet(object, DatabaseRelationId, database);
 	SetSecurityLabel(&object, PGSYNC_LIBRARY, label);
 }
@@ -80,6 +89,8 @@ label_state(HeapTuple tuple, TupleDesc desc)
 	bool		isnull;
 	Datum		datum;
 	char	   *value;
+	DatabaseSwitch state;
+	XLogRecPtr	since;
 
 	datum = heap_getattr(tuple, Anum_pg_shseclabel_provider, desc, &isnull);
 	if (isnull || VARATT_IS_EXTERNAL(DatumGetPointer(datum)))
@@ -92,7 +103,8 @@ label_state(HeapTuple tuple, TupleDesc desc)
 	if (isnull || VARATT_IS_EXTERNAL(DatumGetPointer(datum)))
 		return DATABASE_OFF;
 	value = TextDatumGetCString(datum);
-	return strcmp(value, "on") == 0 ? DATABASE_ON : DATABASE_OFF;
+	(void) database_label_parse(value, &state, &since);
+	return state;
 }
 
 static void

@@ -271,5 +271,12 @@ typedef enum DatabaseSwitch
 
 /* of the current database, as this transaction sees it; part of both libraries */
 extern DatabaseSwitch database_switch_get(void);
+/*
+ * Where the WAL was when the label was made: slots from before were dropped on the
+ * user's order.  Invalid if the label does not tell.
+ */
+extern XLogRecPtr database_switch_since(void);
+/* 'on' or 'off', and perhaps that position; false if it is something else */
+extern bool database_label_parse(const char *label, DatabaseSwitch *state, XLogRecPtr *since);
 
 #endif							/* PGSYNC_H */

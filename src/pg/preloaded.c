@@ -24,6 +24,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/pg_lsn.h"
 #include "utils/rel.h"
 
 PgsyncPreloaded *
@@ -48,17 +49,52 @@ pgsync_preloaded(void)
 	return preloaded;
 }
 
-DatabaseSwitch
-database_switch_get(void)
+bool
+database_label_parse(const char *label, DatabaseSwitch *state, XLogRecPtr *since)
+{
+	bool		error = false;
+	size_t		len = strcspn(label, " ");
+
+	*state = len == 2 && strncmp(label, "on", len) == 0 ? DATABASE_ON : DATABASE_OFF;
+	*since = InvalidXLogRecPtr;
+	if (*state == DATABASE_OFF && (len != 3 || strncmp(label, "off", len) != 0))
+		return false;
+	if (label[len] == ' ')
+		*since = pg_lsn_in_internal(label + len + 1, &error);
+	return !error;
+}
+
+static DatabaseSwitch
+read_switch(XLogRecPtr *since)
 {
 	ObjectAddress database;
 	char	   *label;
+	DatabaseSwitch state;
 
+	*since = InvalidXLogRecPtr;
 	ObjectAddressSet(database, DatabaseRelationId, MyDatabaseId);
 	label = GetSecurityLabel(&database, PGSYNC_LIBRARY);
 	if (label == NULL)
 		return DATABASE_NONE;
-	return strcmp(label, "on") == 0 ? DATABASE_ON : DATABASE_OFF;
+	(void) database_label_parse(label, &state, since);
+	return state;
+}
+
+DatabaseSwitch
+database_switch_get(void)
+{
+	XLogRecPtr	since;
+
+	return read_switch(&since);
+}
+
+XLogRecPtr
+database_switch_since(void)
+{
+	XLogRecPtr	since;
+
+	(void) read_switch(&since);
+	return since;
 }
 
 /*

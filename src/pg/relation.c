@@ -446,7 +446,7 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 		else if (worker->rereading)
 			continue;
 		else if (doc->relation_id == RelationGetRelid(relation))
-			worker_replace_stream(worker, false,
+			worker_replace_stream(worker,
 								  psprintf("table \"%s.%s\" changed its name or identity",
 										   doc->schema, doc->name));
 		else if (strcmp(doc->schema, schema) == 0 &&
@@ -454,7 +454,7 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 		{
 			/* another relation of that name: the rows of the old one go first */
 			if (worker->decoding == NULL)
-				worker_replace_stream(worker, false,
+				worker_replace_stream(worker,
 									  psprintf("table \"%s.%s\" was replaced during the initial copy",
 											   doc->schema, doc->name));
 			source_table_drop(worker, known);
@@ -465,7 +465,7 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 	if (worker->decoding != NULL)
 	{
 		if (!relation_is_new(worker, relation))
-			worker_replace_stream(worker, false,
+			worker_replace_stream(worker,
 								  psprintf("table \"%s.%s\" came under the rules with rows that are not copied",
 										   schema, RelationGetRelationName(relation)));
 		decode_begin_write(worker);
@@ -488,7 +488,7 @@ check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
 		strcmp(doc->signature, entry->signature) == 0)
 		return;
 	if (!worker->was_active)
-		worker_replace_stream(worker, false,
+		worker_replace_stream(worker,
 							  psprintf("table \"%s.%s\" changed its shape during the initial copy",
 									   doc->schema, doc->name));
 	if (signature_makes_stale(doc->signature, entry->signature) && !doc->stale)

@@ -328,6 +328,72 @@ def slot_lost(frame):
     expect_ids(db, G, ['b'])
 
 
+def stopped(db, **options):
+    db.stop(**options)
+    wait_until(lambda: not any(s['pid'] for s in db.status()), 60, lambda: f'workers ended: {db.status()}')
+
+
+def goes_on_anew(db, i):
+    """The database starts without its slot: a new stream takes over, with what changed meanwhile."""
+    old = db.served().stream
+    db.sql('INSERT INTO t VALUES (%s, 1)', (str(i),))
+    db.start()
+    wait_until(lambda: db.served().stream > old, 60, lambda: f'a new stream: {db.status()}', 0.05)
+    db.wait()
+    expect_ids(db, G, [str(j) for j in range(i + 1)])
+
+
+def refused_third(db, word):
+    db.start()
+    found = wait_until(lambda: [s for s in db.status() if s['phase'] == 'stopped' and s['last_error']], 60,
+                       lambda: db.status(), 0.05)
+    check('24 hours' in found[0]['last_error'] and word in found[0]['hint'], found)
+    return found[0]
+
+
+@case('a slot dropped by pgsync_stop() or DROP EXTENSION is not lost; lost ones count, and the hint names the cause')
+def dropped_on_order(frame):
+    db = frame.replicating(T, select_all('t'))
+
+    def lost_slots():
+        return db.mongo.pgsync_streams.count_documents({'slot_lost': True})
+    for i in range(4):
+        if i == 2:
+            db.sql('DROP EXTENSION pgsync')
+            db.sql('CREATE EXTENSION pgsync')
+        else:
+            db.stop(drop_slot=True)
+        wait_until(lambda: not db.slots(), 60, lambda: f'slots: {db.slots()}', 0.05)
+        goes_on_anew(db, i)
+    equal(lost_slots(), 0, 'slots counted as lost')
+    for i in range(3):
+        stopped(db)
+        for slot in db.slots():
+            frame.cluster.sql('SELECT pg_drop_replication_slot(%s)', (slot,))
+        if i < 2:
+            goes_on_anew(db, 4 + i)
+            equal(lost_slots(), i + 1, 'slots counted as lost')
+    status = refused_third(db, 'pg_drop_replication_slot()')
+    check('max_slot_wal_keep_size' not in status['hint'], status)
+
+    db.wait_served(db.deploy(select_all('t')))
+    stopped(db)
+    frame.cluster.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    try:
+        frame.cluster.sql('SELECT pg_reload_conf()')
+
+        def invalidated():
+            db.sql("SELECT pg_logical_emit_message(false, 'other', 'x'), pg_switch_wal()")
+            frame.cluster.sql('CHECKPOINT')
+            return db.value("SELECT bool_and(wal_status = 'lost') FROM pg_replication_slots WHERE database = current_database()")
+        wait_until(invalidated, 60, 'the slot loses its WAL', 0.05)
+    finally:
+        frame.cluster.sql('ALTER SYSTEM RESET max_slot_wal_keep_size')
+        frame.cluster.sql('SELECT pg_reload_conf()')
+    status = refused_third(db, 'max_slot_wal_keep_size')
+    check('max_slot_wal_keep_size' in status['last_error'], status)
+
+
 @case('the stored position is not of this history: nothing is written until somebody decides')
 def history(frame):
     db = frame.replicating(T + "; INSERT INTO t VALUES ('a', 1)", select_all('t'))
