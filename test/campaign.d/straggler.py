@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 import oracle                                                   # noqa: E402
 from campaign import arguments                                  # noqa: E402
+from hold import slot_in_second_step                            # noqa: E402
 from stand import Stand                                         # noqa: E402
 from suite import Suite, check, difference, wait_until          # noqa: E402
 
@@ -100,21 +101,6 @@ def round_(stand, number, options):
     db.drop()
 
 
-class Holder:
-    """A transaction with an xid that stays open until end(): making a slot waits for it."""
-
-    def __init__(self, db):
-        self.connection = db.connect()
-        self.connection.autocommit = False
-        with self.connection.cursor() as cursor:
-            cursor.execute('SELECT pg_backend_pid(), pg_current_xact_id()')
-            self.pid = cursor.fetchone()[0]
-
-    def end(self):
-        self.connection.rollback()
-        self.connection.close()
-
-
 def newest_round(stand, number, options):
     """
     Nothing else runs.  Making the slot takes two steps, each of which waits for
@@ -125,19 +111,12 @@ def newest_round(stand, number, options):
     db = stand.database(f'newest{number}').create('CREATE TABLE t (id int PRIMARY KEY, n int)')
     db.sql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i')
     stuck = Stuck(db, ['INSERT INTO t VALUES (-1, 1)'])
-    first = Holder(db)
-    second = None
     try:
-        deploy(db)
-        waits_for(db, first.pid)
-        second = Holder(db)
-        first.end()
-        waits_for(db, second.pid)
-        standby(stand, 'nobody')
-        wait_until(lambda: stand.cluster.value('SHOW synchronous_standby_names') == 'nobody', 30, 'the setting')
-        stuck.start()
-        wait_until(lambda: waiting(db) == 1, 30, 'the commit waits', 0.01)
-        second.end()
+        with slot_in_second_step(db, lambda: deploy(db)):
+            standby(stand, 'nobody')
+            wait_until(lambda: stand.cluster.value('SHOW synchronous_standby_names') == 'nobody', 30, 'the setting')
+            stuck.start()
+            wait_until(lambda: waiting(db) == 1, 30, 'the commit waits', 0.01)
         # it may say for whom it waits, or go past it: that one is judged below, by what it lost
         seen = wait_until(lambda: [s for s in db.status() if s['waits_for_pid'] == stuck.pid
                                    or s['phase'] in ('catching up', 'streaming')], 60, lambda: db.status())[0]
@@ -146,9 +125,6 @@ def newest_round(stand, number, options):
         check(xid is not None and xid % 2 ** 32 == end % 2 ** 32, f'something else ran: xid {xid} waits, snapshots end at {end}')
     finally:
         standby(stand, '')
-        for holder in (first, second):
-            if holder and not holder.connection.closed:
-                holder.end()
     stuck.join(60)
     check(not stuck.is_alive() and not stuck.error, lambda: f'the session failed: {stuck.error}')
     db.wait_served()
@@ -156,11 +132,6 @@ def newest_round(stand, number, options):
     compare(db)
     check(seen['waits_for_pid'] == stuck.pid, lambda: f'the copy did not wait for pid {stuck.pid}: {seen}')
     db.drop()
-
-
-def waits_for(db, pid):
-    wait_until(lambda: [s for s in db.status() if s['waits_for_pid'] == pid], 60,
-               lambda: f'the slot waits for pid {pid}: {db.status()}', 0.01)
 
 
 def compare(db):
