@@ -35,9 +35,10 @@ PACKAGES = $(MONGOC) yaml-0.1 icu-i18n icu-uc libcrypto gmp
 WORKER_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lpthread -lm
 
 # WERROR=1: our own builds; a new compiler's warning must not break a user's
-# (callbacks leave parameters unused; the server's headers are not ours to warn about)
+# (callbacks leave parameters unused; the headers of the server and of libraries are not ours to warn about)
 WARNINGS_1 = -Wall -Wextra -Werror -Wno-unused-parameter
-PG_CPPFLAGS = -Isrc -Isrc/pg -isystem $(includedir_server) -DPGSYNC_VERSION='"$(EXTVERSION)"' $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
+PG_CPPFLAGS = -Isrc -Isrc/pg -isystem $(includedir_server) -DPGSYNC_VERSION='"$(EXTVERSION)"' \
+	$(patsubst -I%, -isystem %, $(shell $(PKG_CONFIG) --cflags $(PACKAGES)))
 PG_CFLAGS = -std=gnu11 -fvisibility=hidden -MMD -MP $(WARNINGS_$(WERROR))
 
 REGRESS = $(sort $(patsubst sql/%.sql, %, $(wildcard sql/*.sql)))
