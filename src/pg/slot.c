@@ -120,7 +120,8 @@ slot_acquire(const char *name)
 {
 	allow_own_plugin();
 #if PG_VERSION_NUM >= 180000
-	ReplicationSlotAcquire(name, false, false);
+	/* here it is that 18 looks whether the slot is invalid, not where decoding starts */
+	ReplicationSlotAcquire(name, false, true);
 #else
 	ReplicationSlotAcquire(name, false);
 #endif
