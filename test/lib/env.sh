@@ -4,16 +4,16 @@
 # nothing (install.sh does) and knows no test.
 #
 # What a caller may set:
-#   PG_CONFIG          the server to build for and to run (default: Debian's PostgreSQL 15)
+#   PG_CONFIG          the server to build for and to run (default: Debian's PostgreSQL 15). Any major from 15 on;
+#                      below /usr/lib/postgresql/N it is Debian's package N, which is installed where it is missing
 #   PGSYNC_CACHE       where the Python environment is kept between runs
 #   PGSYNC_PYTHON      a Python that already has test/lib/requirements.txt; then none is made
 #   PGSYNC_MONGODB_URI a MongoDB replica set to use; then no test server is started
 #   PGSYNC_WORK        work folder (default: a new one below /tmp; removed after success)
 
 PGSYNC_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-PGSYNC_PG_MAJOR=15
 
-: "${PG_CONFIG:=/usr/lib/postgresql/$PGSYNC_PG_MAJOR/bin/pg_config}"
+: "${PG_CONFIG:=/usr/lib/postgresql/15/bin/pg_config}"
 if [ "$(id -u)" = 0 ]; then
 	: "${PGSYNC_CACHE:=/var/cache/pgsync}"
 	SUDO=

@@ -13,7 +13,21 @@ set -euo pipefail
 
 what=${1:-test}
 
-build_packages="build-essential pkg-config postgresql-$PGSYNC_PG_MAJOR postgresql-server-dev-$PGSYNC_PG_MAJOR
+# the server that PG_CONFIG names: one of Debian's, or one that is there already
+case $PG_CONFIG in
+	/usr/lib/postgresql/*/bin/pg_config)
+		major=${PG_CONFIG#/usr/lib/postgresql/}
+		major=${major%%/*}
+		server_packages="postgresql-$major postgresql-server-dev-$major"
+		;;
+	*)
+		[ -x "$("$PG_CONFIG" --bindir)/initdb" ] || die "no server beside PG_CONFIG=$PG_CONFIG"
+		[ -e "$("$PG_CONFIG" --pgxs)" ] || die "no PGXS (the server's development files) beside PG_CONFIG=$PG_CONFIG"
+		server_packages=
+		;;
+esac
+
+build_packages="build-essential pkg-config $server_packages
 	libmongoc-dev libbson-dev libyaml-dev libicu-dev libgmp-dev libssl-dev"
 demo_packages="python3 python3-venv ca-certificates"
 test_packages="libcmocka-dev libipc-run-perl"
@@ -42,7 +56,7 @@ install_packages()
 	# Debian makes and starts a cluster "main" with the server's package. We
 	# bring our own throwaway ones, so that is put off while we install.
 	case " ${missing[*]} " in
-		*" postgresql-$PGSYNC_PG_MAJOR "*)
+		*" postgresql-"[0-9]*)
 			$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql-common >/dev/null
 			$SUDO cp -p $conf $conf.pgsync-saved
 			echo 'create_main_cluster = false' | $SUDO tee -a $conf >/dev/null
