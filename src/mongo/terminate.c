@@ -374,15 +374,37 @@ storage_reset_stream(MongoContext *context, void *arg, StorageError *error)
 
 /* ---------------------------------------------------------------- terminate */
 
-/* STOP -> TERMINATED, and the lock goes with it. */
+/*
+ * The binding of a stream that is gone says nothing any more; only those of
+ * streams made for a lost slot are counted for a day (deploy.c).
+ */
 static bool
-mark_terminated(MongoContext *context, StorageError *error)
+remove_binding(MongoContext *context, StorageError *error)
+{
+	bson_t		filter = BSON_INITIALIZER;
+	bson_t		other;
+	bool		ok;
+
+	BSON_APPEND_INT32(&filter, "_id", context->stream_id);
+	BSON_APPEND_DOCUMENT_BEGIN(&filter, "slot_lost", &other);
+	BSON_APPEND_BOOL(&other, "$ne", true);
+	bson_append_document_end(&filter, &other);
+	ok = call_delete(context, COLLECTION_BINDINGS, &filter, false, 0, NULL, error);
+	bson_destroy(&filter);
+	return ok;
+}
+
+/* STOP -> TERMINATED; lock and binding go with it. */
+static bool
+terminated_body(MongoContext *context, void *unused, StorageError *error)
 {
 	bson_t		filter = BSON_INITIALIZER;
 	bson_t		update = BSON_INITIALIZER;
 	bson_t		part;
+	int64_t		matched = 0;
 	bool		ok;
 
+	(void) unused;
 	append_held_filter(context, &filter);
 	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &part);
 	BSON_APPEND_UTF8(&part, "state", stream_state_name(STREAM_TERMINATED));
@@ -392,7 +414,17 @@ mark_terminated(MongoContext *context, StorageError *error)
 	BSON_APPEND_DOCUMENT_BEGIN(&update, "$unset", &part);
 	BSON_APPEND_INT32(&part, "lock", 1);
 	bson_append_document_end(&update, &part);
-	ok = call_update(context, COLLECTION_STREAMS, &filter, &update, false, false, NULL, error);
+	ok = call_update(context, COLLECTION_STREAMS, &filter, &update, false, false, &matched, error);
+	if (ok && matched == 0)
+	{
+		/* who has the lock now finds nothing left, and does the same */
+		storage_error_set(error, STORAGE_LOCK_LOST,
+						  "another process took the lock of replication stream %d while it was cleaned",
+						  (int) context->stream_id);
+		context->transient = false;
+		ok = false;
+	}
+	ok = ok && remove_binding(context, error);
 	bson_destroy(&update);
 	bson_destroy(&filter);
 	return ok;
@@ -455,7 +487,7 @@ storage_terminate_stream(MongoContext *context, void *arg, StorageError *error)
 	hold_stream(context, stream_id, take.lock_id);
 	if (reset_document(context, STREAM_STOP, error) &&
 		clear_stream(context, stream_id, error) &&
-		mark_terminated(context, error))
+		transaction_run(context, terminated_body, NULL, NULL, error))
 	{
 		context->holds_stream = false;
 		(void) call_checkpoint_event(context, error);

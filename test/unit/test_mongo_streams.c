@@ -572,9 +572,25 @@ test_terminate(void **state)
 	assert_field(stand, "sync_rules", "{\"_id\": 1}", "parameter_compaction", "absent");
 	assert_field(stand, "sync_rules", "{\"_id\": 1}", "lock", "absent");
 	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"PROCESSING\"");
+	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 1}"), 0);
+	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 2}"), 1);
 	/* it is not a stopped stream any more */
 	assert_int_equal(stand_try(stand, storage_terminate_stream, &first).kind,
 					 STORAGE_STREAM_GONE);
+}
+
+/* How many were made for lost slots is counted also when they are gone. */
+static void
+test_terminate_keeps_lost_slots(void **state)
+{
+	int32_t		first = 0;
+	Stand	   *stand = stand_with_data(state, &first);
+
+	command(stand, "{\"update\": \"pgsync_streams\", \"updates\": [{\"q\": {\"_id\": 1},"
+			" \"u\": {\"$set\": {\"slot_lost\": true}}}]}");
+	stand_run(stand, storage_terminate_stream, &first);
+	assert_only_second_left(stand, first);
+	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 1}"), 1);
 }
 
 static void
@@ -827,6 +843,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_record_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_terminate, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_terminate_keeps_lost_slots, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_terminate_needs_the_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset, setup, teardown),
 		cmocka_unit_test(test_turns),
