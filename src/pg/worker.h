@@ -98,9 +98,12 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  const bool *nulls, const Datum *old_datums,
 								  const bool *old_nulls, Size limit, bool in_stream,
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
-/* Only the given positions (identity columns); they are never out of line. */
-extern void row_convert_some(const RowConversion *conversion, const Datum *datums,
-							 const bool *nulls, const int *positions, int count,
+/*
+ * Only the given positions (identity columns); they are never out of line.  False:
+ * together they are over the limit, and nothing was converted.
+ */
+extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
+							 const bool *nulls, const int *positions, int count, Size limit,
 							 SyncArena *scratch, SyncValue *values);
 /* The conversion's settings of the session: formats, time zone, search_path. */
 extern void row_conversion_settings(void);
@@ -213,6 +216,7 @@ typedef struct Worker
 	StoredMark	marks[STORED_MARKS];	/* when which position was stored; oldest first */
 	int			mark_count;
 	TimestampTz last_confirm;
+	XLogRecPtr	standbys_lsn;	/* slot_wait_for_standbys() has returned for it */
 	TimestampTz last_stream_check;
 	bool		storage_silent;	/* the writer tries again and again: shown in status */
 	MongoJob   *periodic_job;
@@ -261,6 +265,8 @@ extern void report_history_changed(Worker *worker, const char *reason, bool adop
 			pg_attribute_noreturn();
 extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);
+/* 17 and newer: until the standbys that matter have received WAL up to there */
+extern void slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn);
 extern TimestampTz slot_confirm_due(const Worker *worker);
 
 /* copy.c */
