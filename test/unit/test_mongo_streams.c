@@ -23,25 +23,6 @@
 #include "mongo/mongo_private.h"
 #include "mongo/turn.h"
 
-#define CONFIG "bucket_definitions:\n  global:\n    data: []\n"
-
-#define UPDATE(collection, filter, update) \
-	"{\"update\": \"" collection "\", \"updates\": [{\"q\": " filter ", \"u\": " update "}]}"
-
-static int
-setup(void **state)
-{
-	*state = stand_create(NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	stand_destroy(*state);
-	return 0;
-}
-
 static StorageError
 try_open(Stand *stand, int32_t id)
 {
@@ -832,24 +813,24 @@ main(void)
 		cmocka_unit_test(test_hosts_without_secrets),
 		cmocka_unit_test(test_cancel_at_a_silent_server),
 		cmocka_unit_test(test_unreachable),
-		cmocka_unit_test_setup_teardown(test_signals_stay_away, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_uncapped_events, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_migrations_are_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock_is_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_promotion, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_streams_of_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_record_error, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate_keeps_lost_slots, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate_needs_the_lock, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_reset, setup, teardown),
+		stand_test(test_signals_stay_away),
+		stand_test(test_uncapped_events),
+		stand_test(test_migrations_are_left_alone),
+		stand_test(test_lock),
+		stand_test(test_adopt),
+		stand_test(test_lock_is_kept),
+		stand_test(test_promotion),
+		stand_test(test_streams_of_others),
+		stand_test(test_slot_lost),
+		stand_test(test_record_error),
+		stand_test(test_terminate),
+		stand_test(test_terminate_keeps_lost_slots),
+		stand_test(test_terminate_needs_the_lock),
+		stand_test(test_reset),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_turns_of_other_storages),
 		cmocka_unit_test(test_storage_numbers),
-		cmocka_unit_test_setup_teardown(test_turn_between_tries, setup, teardown),
+		stand_test(test_turn_between_tries),
 	};
 
 	mongoc_init();
