@@ -98,6 +98,7 @@ CREATE FUNCTION @extschema@.pgsync_worker_status(
 	OUT last_error_time pg_catalog.timestamptz,
 	OUT failures pg_catalog.int4,
 	OUT next_retry pg_catalog.timestamptz,
+	OUT waits_for pg_catalog.text,
 	OUT hint pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'pgsync_worker_status'
@@ -174,6 +175,7 @@ BEGIN ATOMIC
 					 || COALESCE(' in database ' || pg_catalog.quote_ident(blocker.datname), '')
 					 || COALESCE(', ' || blocker.state, '')
 					 || COALESCE(', begun ' || blocker.xact_start, '')
+				ELSE w.waits_for
 		   END,
 		   CASE WHEN s.wal_status IN ('lost', 'unreserved')
 				THEN 'WAL that this slot needs was or will be removed: raise max_slot_wal_keep_size.'
@@ -185,7 +187,7 @@ BEGIN ATOMIC
 		   CROSS JOIN wal
 		   LEFT JOIN pg_catalog.pg_replication_slots AS s
 				  ON s.slot_name = w.slot_name::pg_catalog.name
-		   -- whose end a new slot, or the copy's first snapshot, waits for
+		   -- whose end a new slot, the copy's first snapshot, or reading rows again waits for
 		   LEFT JOIN LATERAL (
 				SELECT b.pid, a.datname, a.state, a.xact_start, p.gid
 				  FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
@@ -195,7 +197,7 @@ BEGIN ATOMIC
 					   LEFT JOIN pg_catalog.pg_prepared_xacts AS p
 							  ON b.pid = 0 AND p.transaction = l.transactionid
 				 LIMIT 1) AS blocker
-				  ON w.phase IN ('creating slot', 'copying')
+				  ON w.phase IN ('creating slot', 'copying', 'catching up', 'streaming')
 	 ORDER BY w.stream;
 END;
 

@@ -357,6 +357,8 @@ worker_collect(Worker *worker)
 		pg_atomic_write_u64(&entry->checkpoint_lsn, progress.checkpoint_lsn);
 		ConditionVariableBroadcast(&worker->shared->progress);
 	}
+	pg_atomic_write_u32(&entry->ahead_stream, (uint32) progress.ahead_stream);
+	pg_atomic_write_u64(&entry->ahead_lsn, progress.ahead_lsn);
 	if (progress.active && !worker->was_active)
 		became_active(worker);
 }

@@ -115,6 +115,8 @@ entry_clear(WorkerEntry *entry, Oid database, int32 stream)
 	pg_atomic_write_u64(&entry->ops, 0);
 	pg_atomic_write_u64(&entry->rejected_rows, 0);
 	pg_atomic_write_u64(&entry->rereads, 0);
+	pg_atomic_write_u64(&entry->ahead_lsn, 0);
+	pg_atomic_write_u32(&entry->ahead_stream, 0);
 	pg_atomic_write_u64(&entry->evaluation_errors, 0);
 	pg_atomic_write_u64(&entry->wakeups, 0);
 	pg_atomic_write_u64(&entry->last_activity, 0);

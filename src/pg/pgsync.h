@@ -129,6 +129,8 @@ typedef struct WorkerEntry
 	pg_atomic_uint64 confirmed_lsn;
 	pg_atomic_uint64 checkpoint_op;
 	pg_atomic_uint64 checkpoint_time;	/* TimestampTz */
+	pg_atomic_uint64 ahead_lsn;	/* activation waits until the checkpoint is here; 0: it does not */
+	pg_atomic_uint32 ahead_stream;	/* ... since this stream, which is served, is there already */
 	pg_atomic_uint64 source_time;	/* TimestampTz: commit time of the last stored transaction */
 	pg_atomic_uint64 transactions;
 	pg_atomic_uint64 rows;

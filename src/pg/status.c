@@ -55,6 +55,7 @@ enum StatusColumn
 	STATUS_LAST_ERROR_TIME,
 	STATUS_FAILURES,
 	STATUS_NEXT_RETRY,
+	STATUS_WAITS_FOR,
 	STATUS_HINT,
 	STATUS_COLUMNS
 };
@@ -169,6 +170,18 @@ phase_hint(WorkerPhase phase)
 	}
 }
 
+/* A stream that has caught up but is not served yet, while clients are further on. */
+static void
+set_awaited(StatusRow *row, WorkerEntry *entry)
+{
+	uint64		lsn = pg_atomic_read_u64(&entry->ahead_lsn);
+
+	if (lsn != 0 && entry->phase == PHASE_CATCHING_UP)
+		set_text(row, STATUS_WAITS_FOR,
+				 psprintf("checkpoint %X/%X, at which replication stream %u is served",
+						  LSN_FORMAT_ARGS(lsn), pg_atomic_read_u32(&entry->ahead_stream)));
+}
+
 /* the most pressing first: why it does not run, what is not as it should be, what it needs */
 static void
 set_hint(StatusRow *row, WorkerEntry *entry)
@@ -180,6 +193,8 @@ set_hint(StatusRow *row, WorkerEntry *entry)
 		set_text(row, STATUS_HINT, entry->error_hint);
 	else if (entry->warning[0] != '\0')
 		set_text(row, STATUS_HINT, entry->warning);
+	else if (!row->nulls[STATUS_WAITS_FOR])
+		set_text(row, STATUS_HINT, "The stream becomes the served one when it has got as far: clients do not go back in time.");
 	else
 		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 }
@@ -224,6 +239,7 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 		Int32GetDatum(entry->phase == PHASE_STREAMING ? 0 : entry->failures));
 	if (entry->phase == PHASE_BACKING_OFF)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
+	set_awaited(row, entry);
 	set_hint(row, entry);
 }
 

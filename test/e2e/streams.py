@@ -245,6 +245,28 @@ def foreign_stream(frame):
     expect_ids(db, G, ['a'])
 
 
+@case('a stream that is behind the served one is not activated, and status says what it waits for')
+def behind(frame):
+    db = frame.database(T + "; INSERT INTO t VALUES ('a', 1)")
+    old = deploy_as_api(db, select_all('t'))
+    ahead = lsn_number(db.value('SELECT pg_current_wal_lsn()')) + (40 << 20)
+    db.mongo.op_id_sequence.update_one({'_id': 'main'}, {'$set': {'op_id': Int64(7)}}, upsert=True)
+    db.mongo.sync_rules.update_one({'_id': old}, {'$set': {
+        'state': 'ACTIVE', 'snapshot_done': True, 'last_checkpoint': Int64(7),
+        'last_checkpoint_lsn': f'{ahead >> 32:08X}/{ahead & 0xffffffff:08X}'}})
+    db.start()
+    found = wait_until(lambda: [s for s in db.status() if s['waits_for']], 60, lambda: db.status(), 0.05)
+    check(found[0]['phase'] == 'catching up' and f'stream {old} ' in found[0]['waits_for'] and
+          f'{ahead >> 32:X}/{ahead & 0xffffffff:X}' in found[0]['waits_for'] and found[0]['hint'], found)
+    equal(db.served().stream, old)
+    while lsn_number(db.value('SELECT pg_current_wal_lsn()')) <= ahead:
+        db.sql("SELECT pg_logical_emit_message(false, 'other', 'x'), pg_switch_wal()")
+    wait_until(lambda: db.served().stream > old, 60, lambda: db.status(), 0.05)
+    wait_until(lambda: not any(s['waits_for'] for s in db.status()), 60, lambda: db.status(), 0.05)
+    db.wait()
+    expect_ids(db, G, ['a'])
+
+
 @case('a stream that pgsync cannot run is refused where the API and the operator look')
 def refused(frame):
     db = frame.database(T)
