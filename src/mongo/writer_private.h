@@ -181,7 +181,7 @@ typedef struct RereadLedger
 /* a position must not be stored while an answer from before it is missing */
 typedef struct RereadHold
 {
-	uint64_t	number;
+	uint64_t	number;			/* of the last request that it stands for */
 	uint64_t	lsn;			/* the last position that may be stored */
 	struct RereadHold *next;
 } RereadHold;
@@ -203,6 +203,7 @@ struct Writer
 	WriterProgress progress;
 	RereadRequest *rereads;
 	RereadRequest **rereads_tail;
+	size_t		reread_bytes;	/* of rereads */
 
 	/* the thread's own */
 	BatchNode  *first;
@@ -217,7 +218,7 @@ struct Writer
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
 	RereadHold *holds;
-	RereadHold **holds_tail;
+	RereadHold *last_hold;
 	uint64_t	reread_number;
 };
 
