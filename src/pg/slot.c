@@ -22,6 +22,10 @@
 #include "access/xlogutils.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
+#if PG_VERSION_NUM >= 170000
+#include "replication/walsender_private.h"
+#include "storage/condition_variable.h"
+#endif
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -32,6 +36,9 @@
  * crashes may lose its last moments (design 4, "Positions") */
 #define CONFIRM_AGE_MS		5000
 #define CONFIRM_INTERVAL_MS	1000
+
+/* a wait for standbys that is longer than this is shown in status */
+#define STANDBYS_SHOWN_MS	5000
 
 typedef struct SlotFacts
 {
@@ -163,7 +170,8 @@ slot_create(Worker *worker)
 	start_xid.xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	allow_own_plugin();
 #if PG_VERSION_NUM >= 170000
-	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
+	/* a failover slot: standbys that synchronize slots have it, too */
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, true, false);
 #else
 	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false);
 #endif
@@ -369,6 +377,44 @@ slot_ensure(Worker *worker)
 	start_xid.stream_id = stream->id;
 	storage_link_run(worker->storage, storage_read_start_xid, &start_xid, sizeof(start_xid));
 	worker->start_xid = start_xid.xid;
+}
+
+/*
+ * What is stored must be on every standby that could be promoted with the slot
+ * (synchronized_standby_slots), or the storage would be ahead of the new primary.
+ * As WaitForStandbyConfirmation(), but what the worker has to do besides is done
+ * meanwhile.  Never in a decoding callback, nor in a transaction.
+ */
+void
+slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn)
+{
+#if PG_VERSION_NUM >= 170000
+	TimestampTz begin = GetCurrentTimestamp();
+	bool		shown = false;
+
+	if (lsn <= worker->standbys_lsn || MyReplicationSlot == NULL)
+		return;
+	while (MyReplicationSlot->data.failover)
+	{
+		/* in this order: a confirmation after the look sets the latch */
+		ConditionVariablePrepareToSleep(&WalSndCtl->wal_confirm_rcv_cv);
+		if (StandbySlotsHaveCaughtup(lsn, shown ? DEBUG1 : WARNING))
+			break;
+		if (!shown && TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STANDBYS_SHOWN_MS))
+		{
+			shown = true;
+			worker_entry_set_error(worker->shared, worker->entry,
+								   "replication waits for standbys named in \"synchronized_standby_slots\"",
+								   "Nothing is lost: replication goes on when they have received the WAL. Start them, or remove them from the setting.",
+								   "55000");
+		}
+		(void) storage_link_wait(worker->storage, 1000);
+		worker_collect(worker);
+		slot_confirm(worker, false);
+	}
+	ConditionVariableCancelSleep();
+	worker->standbys_lsn = lsn;
+#endif
 }
 
 /*
