@@ -266,7 +266,7 @@ plugin_startup(LogicalDecodingContext *context, OutputPluginOptions *options, bo
 						PGSYNC_WORKER_LIBRARY),
 				 errhint("Use pgsync_start() to replicate, or another output plugin to read changes.")));
 	options->output_type = OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
-	options->receive_rewrites = false;
+	options->receive_rewrites = true;	/* see note_rewritten_table() */
 }
 
 static void
@@ -290,7 +290,16 @@ tuple_of(
 }
 #endif
 
-/* Once for each table: its stored rows are not what the table holds any more. */
+/* Its stored rows are not what the table holds any more. */
+static void
+mark_stale(Worker *worker, KnownTable *known)
+{
+	known->doc.stale = true;
+	decode_begin_write(worker);
+	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+}
+
+/* Once for each table. */
 static void
 note_ignored_change(Worker *worker, RelationEntry *entry)
 {
@@ -298,9 +307,7 @@ note_ignored_change(Worker *worker, RelationEntry *entry)
 
 	if (known == NULL || known->doc.stale)
 		return;
-	known->doc.stale = true;
-	decode_begin_write(worker);
-	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+	mark_stale(worker, known);
 	ereport(LOG,
 			(errmsg("updates and deletes of table \"%s.%s\" do not reach the buckets",
 					known->doc.schema, known->doc.name),
@@ -309,18 +316,55 @@ note_ignored_change(Worker *worker, RelationEntry *entry)
 	worker_show_warnings(worker);
 }
 
+/*
+ * A row of the new file of a table that ALTER TABLE writes anew.  Untouched rows
+ * can get other values by that, and the table's shape need not tell: a volatile
+ * default, USING without another type, another expression of a generated column
+ * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.
+ */
+static void
+note_rewritten_table(Worker *worker, Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+
+		if (known->dropped || known->doc.relation_id != relid || known->doc.stale)
+			continue;
+		if (!worker->was_active)
+			worker_replace_stream(worker,
+								  psprintf("table \"%s.%s\" was written anew during the initial copy",
+										   known->doc.schema, known->doc.name));
+		mark_stale(worker, known);
+		ereport(LOG,
+				(errmsg("rows of table \"%s.%s\" may be stale in the buckets",
+						known->doc.schema, known->doc.name),
+				 errdetail("An ALTER TABLE command wrote the table anew."),
+				 errhint("Deploy the rules again with pgsync_deploy() to copy it anew.")));
+		worker_show_warnings(worker);
+	}
+}
+
 static void
 plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation relation,
 			  ReorderBufferChange *change)
 {
 	Worker	   *worker = MyWorker;
-	RelationEntry *entry = relation_entry(worker, relation);
+	RelationEntry *entry;
 	HeapTuple	old_tuple = tuple_of(change->data.tp.oldtuple);
 	HeapTuple	new_tuple = tuple_of(change->data.tp.newtuple);
 	bool		has_identity;
 	MemoryContext old;
 	SourceKey	key;
 
+	if (OidIsValid(relation->rd_rel->relrewrite))
+	{
+		note_rewritten_table(worker, relation->rd_rel->relrewrite);
+		return;
+	}
+	entry = relation_entry(worker, relation);
 	if (entry == NULL)
 		return;
 	has_identity = entry->row_type.identity_count > 0;

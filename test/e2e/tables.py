@@ -142,6 +142,25 @@ def staleness(frame):
     check('stale' in (db.status()[0]['hint'] or ''), db.status())
 
 
+@case('stale: ALTER TABLE wrote the table anew, and its shape does not tell')
+def rewritten(frame):
+    commands = {
+        'ALTER TABLE t ADD b uuid DEFAULT gen_random_uuid()': True,
+        'ALTER TABLE t ALTER n TYPE int USING n + 1': True,
+        'VACUUM FULL t': False,
+        'CLUSTER t USING t_pkey': False,
+        'ALTER TABLE t ADD b int': False}
+    if frame.cluster.value('SHOW server_version_num') >= '170000':
+        commands['ALTER TABLE t ALTER g SET EXPRESSION AS (id || 2)'] = True
+    for command, expected in commands.items():
+        db = frame.replicating("CREATE TABLE t (id text PRIMARY KEY, n int, g text GENERATED ALWAYS AS (id || 1) STORED);"
+                               " INSERT INTO t VALUES ('a', 1)", ALL)
+        db.sql(command)
+        db.wait()
+        equal(stale(db), [expected], command)
+        check(('stale' in (db.status()[0]['hint'] or '')) == expected, lambda: (command, db.status()))
+
+
 @case('tables without identity: inserts, and a word about the rest')
 def no_identity(frame):
     db = frame.database('CREATE TABLE t (id text, n int)', publication=False)
