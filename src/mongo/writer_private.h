@@ -5,8 +5,11 @@
  *
  *		writer.c	queue, progress, one step: what is done next
  *		batch.c		batches and source tables
- *		group.c		which items make a flush: scan, look up row state, apply
+ *		group.c		which items make a flush: scan, and what is not a row
+ *		row_lookup.c	stored row state of the rows in it
+ *		row_apply.c	what a changed row does
  *		row_map.c	row state within a flush
+ *		removal.c	a table's rows are removed
  *		flush.c		the transaction
  *		checkpoint.c	positions, write checkpoints, activation
  *
@@ -138,6 +141,12 @@ typedef struct FlushPoint
 	const SourceTableDoc *copied;	/* last chunk's table */
 } FlushPoint;
 
+typedef enum ApplyResult
+{
+	APPLY_DONE,
+	APPLY_STOP					/* the item must wait for the next flush */
+} ApplyResult;
+
 typedef struct Flush
 {
 	Writer	   *writer;
@@ -168,6 +177,12 @@ typedef struct Flush
 	int64_t		last_op;
 	int64_t		began;			/* its last try, by monotonic_us() */
 } Flush;
+
+static inline uint64_t
+later_lsn(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
 
 /* ---------------------------------------------------------------- writer */
 
@@ -225,12 +240,29 @@ struct Writer
 /* group.c */
 extern void flush_init(Flush *flush, Writer *writer);
 extern bool flush_collect(Flush *flush, MongoContext *context, StorageError *error);
+extern void set_out_of_memory(StorageError *error);
+/* guard must be set */
+extern void flush_make_ready(Flush *flush);
+extern void flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
+							 const SourceTableId *id);
+/* after a row: its sizes belong to the point, and what it is part of must end first */
+extern void flush_save_sizes(Flush *flush);
+extern void flush_raise_fences(FlushPoint *point);
+extern void flush_restore(Flush *flush, const FlushPoint *point);
+
+/* row_lookup.c */
+extern bool look_up_states(Flush *flush, MongoContext *context, bool ids_only,
+						   StorageError *error);
+extern bool look_up_first_row(Flush *flush, MongoContext *context, StorageError *error);
+
+/* row_apply.c: guard must be set */
+extern ApplyResult apply_change(Flush *flush, const RowChange *row);
+extern void remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key);
+
+/* removal.c */
 extern bool flush_collect_removal(Flush *flush, MongoContext *context,
 								  const SourceTableId *table, bool *complete,
 								  StorageError *error);
-/* guard must be set */
-extern void flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
-							 const SourceTableId *id);
 
 /* flush.c: writes it, in as many transactions as it takes; durable on return */
 extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);
