@@ -234,12 +234,6 @@ extern void storage_store_start_xid(MongoContext *context, void *arg, StorageErr
 extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
 
 /*
- * Renews a held lock now; STORAGE_LOCK_LOST if it is not ours.  The thread does so by
- * itself when nothing was written for a while; that it failed shows in writer_progress().
- */
-extern void storage_renew_lock(MongoContext *context, void *unused, StorageError *error);
-
-/*
  * Deploys a config as a new PROCESSING stream bound to self (contract 2).
  * replaces: id of the stream whose slot was lost (it becomes ERRORED if ACTIVE,
  * STOP if PROCESSING; contract 2 "Slot lost"), or 0.  source_stream: take content and
