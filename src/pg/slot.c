@@ -190,6 +190,7 @@ slot_create(Worker *worker)
 	ReplicationSlotRelease();
 	slot_acquire(name);
 
+	slot_wait_for_standbys(worker, start);
 	storage_link_run(worker->storage, storage_store_start_xid, &start_xid, sizeof(start_xid));
 	worker->start_xid = start_xid.xid;
 	batch = worker_batch(worker);
