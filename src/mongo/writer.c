@@ -265,6 +265,7 @@ writer_destroy(Writer *writer)
 		reread_request_free(request);
 	}
 	drop_answered_holds(writer, UINT64_MAX);
+	removal_free(writer);
 	ledger_release(writer->ledger);
 	arena_destroy(writer->rows_arena);
 	arena_destroy(writer->arena);
@@ -572,10 +573,7 @@ step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageErro
 		flush.point.item = item->next;
 	if (!write_flush(writer, &flush, context, error))
 		return false;
-	if (complete)
-		memset(&writer->removed_to, 0, sizeof(writer->removed_to));
-	else if (flush.rows.touch_count > 0)
-		writer->removed_to = flush.rows.touches[flush.rows.touch_count - 1].entry->id;
+	removal_advance(writer, &flush, complete);
 	return true;
 }
 

@@ -162,6 +162,7 @@ typedef struct Flush
 	WantedReread *rereads;
 	size_t		reread_capacity;
 	bool		single_row;		/* one row with more ops than a flush takes */
+	size_t		removed_to;		/* of what was read ahead for a removal */
 	char		row_error[384];
 
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */
@@ -201,6 +202,18 @@ typedef struct RereadHold
 	struct RereadHold *next;
 } RereadHold;
 
+/* how far the removal that is going on has come, and what was read ahead for it */
+typedef struct Removal
+{
+	bool		begun;			/* rows up to last, by row id, are removed */
+	RowId		last;
+	uint8_t    *bytes;			/* row state documents, one after the other */
+	size_t		len;
+	size_t		capacity;
+	size_t		at;				/* where the next flush goes on */
+	bool		exhausted;		/* no row follows them */
+} Removal;
+
 struct Writer
 {
 	MongoThread *thread;
@@ -228,7 +241,7 @@ struct Writer
 	int64_t		sequence;		/* op_id_sequence.main was at least this */
 	uint64_t	open_transaction;
 	uint64_t	chunk;
-	RowId		removed_to;		/* how far the removal that is going on has come */
+	Removal		removal;
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
@@ -263,6 +276,8 @@ extern void remove_row(Flush *flush, const SourceTableId *table, const SourceKey
 extern bool flush_collect_removal(Flush *flush, MongoContext *context,
 								  const SourceTableId *table, bool *complete,
 								  StorageError *error);
+extern void removal_advance(Writer *writer, const Flush *flush, bool complete);
+extern void removal_free(Writer *writer);
 
 /* flush.c: writes it, in as many transactions as it takes; durable on return */
 extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);

@@ -136,6 +136,53 @@ test_row_too_large(void **state)
 	source_table_release(table);
 }
 
+/* More row state than is read ahead at a time: each row is removed once, none is left. */
+static void
+test_removal_of_much_state(void **state)
+{
+	Stand	   *stand = *state;
+	SourceTable *table = table_create("items");
+	SourceTable *other = table_create("others");
+	WriterOptions small = {.max_documents = 70};
+	const int	count = 300;
+	char		id[50000];
+	WriterProgress progress;
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	stand_write(stand, &small);
+	add(stand, WRITE_SNAPSHOT_DONE, 0x100);
+	begin(stand, 0x200);
+	add_row(stand, ROW_INSERT, other, "stays", "{}", "1#a[]", NULL);
+	memset(id, 'x', sizeof(id));
+	id[sizeof(id) - 1] = '\0';
+	for (int i = 0; i < count; i++)
+	{
+		id[snprintf(id, 16, "r%d", i)] = '-';
+		add_row(stand, ROW_INSERT, table, id, "{}", "1#a[]", NULL);
+	}
+	commit(stand, 0x200);
+	stored(stand);
+	assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{}"), count + 1);
+	begin(stand, 0x300);
+	add(stand, WRITE_TRUNCATE, 0)->table = source_table_retain(table);
+	add_row(stand, ROW_INSERT, table, "after", "{}", "1#a[]", NULL);
+	commit(stand, 0x300);
+	stored(stand);
+	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), count);
+	assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{}"), 2);
+	/* another one: nothing of the first is left over */
+	begin(stand, 0x400);
+	add_row(stand, ROW_INSERT, table, "later", "{}", "1#a[]", NULL);
+	add(stand, WRITE_TRUNCATE, 0)->table = source_table_retain(table);
+	commit(stand, 0x400);
+	progress = stored(stand);
+	assert_int_equal(progress.checkpoint_lsn, 0x400);
+	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), count + 2);
+	assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{}"), 1);
+	source_table_release(table);
+	source_table_release(other);
+}
+
 /* ---------------------------------------------------------------- incomplete rows */
 
 #define RULES \
@@ -290,6 +337,7 @@ main(void)
 		stand_test(test_row_in_many_buckets),
 		stand_test(test_crash_in_a_wide_row),
 		stand_test(test_row_too_large),
+		stand_test(test_removal_of_much_state),
 		stand_test(test_incomplete_rows),
 		stand_test(test_reread),
 		stand_test(test_reread_of_a_row_that_is_gone),
