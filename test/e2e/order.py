@@ -139,7 +139,7 @@ def half_way(db, proxy, strike):
     wait_until(lambda: stream_document(db, old)['state'] == 'STOP', 90, lambda: db.status(), 0.005)
     check(set(left_of(db, old)) >= {'bucket_data', 'bucket_parameters', 'bucket_state', 'source_tables', 'pgsync_tables',
                                     'pgsync_streams', 'row state'}, lambda: left_of(db, old))
-    proxy.delay(0.1)
+    proxy.delay(0.04)
     wait_until(lambda: db.mongo.bucket_data.count_documents({'_id.g': old}) < total, 90, lambda: db.status(), 0.01)
     strike(old)
     check(stream_document(db, old)['state'] == 'STOP' and left_of(db, old), 'the strike came too late')
