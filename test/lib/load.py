@@ -467,16 +467,15 @@ class Reader(threading.Thread):
     def follow(self, db):
         with db.sync_rules.watch(max_await_time_ms=100) as events:
             documents = self.documents(db)
-            # what the documents hold already may still come as events: those are not news
-            floors = {g: oracle.Served(d).position for g, d in documents.items()}
+            floors = self.floors(documents)
             self.look(db, documents)
             while not self.stop_wanted.is_set() and not self.forget_wanted:
                 event = events.try_next()
                 if event is None:
                     found = self.documents(db)
                     event = events.try_next()
-                    if event is None:           # nothing under way: the documents are at least as new
-                        documents = found
+                    if event is None:           # nothing is under way that we know of
+                        documents, floors = found, self.floors(found)
                         self.look(db, documents)
                         continue
                 if event['operationType'] == 'update':
@@ -490,6 +489,11 @@ class Reader(threading.Thread):
     @staticmethod
     def documents(db):
         return {d['_id']: d for d in db.sync_rules.find({}, {'content': 0, 'serialized_plan': 0})}
+
+    @staticmethod
+    def floors(documents):
+        """What the documents hold already may still come as events: those are not news."""
+        return {g: oracle.Served(d).position for g, d in documents.items()}
 
     @staticmethod
     def apply_update(documents, floors, event):
