@@ -51,7 +51,7 @@ COMMENT ON FUNCTION @extschema@.pgsync_validate(pg_catalog.text) IS
 CREATE FUNCTION @extschema@.pgsync_deploy(rules pg_catalog.text)
 RETURNS pg_catalog.int4
 AS '$libdir/pgsync_worker', 'pgsync_deploy'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) IS
 'deploy sync rules as a new replication stream and return its id; the stream before serves until this one has caught up';

@@ -27,7 +27,6 @@
 
 #include "access/xact.h"
 #include "commands/extension.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -413,6 +412,8 @@ check_database(Worker *worker)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	present = OidIsValid(get_extension_oid(PGSYNC_EXTENSION, true));
 	worker->self = source_identity(&worker->preloaded->settings);
+	if (present)
+		check_encoding();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	if (!present)
@@ -424,12 +425,6 @@ check_database(Worker *worker)
 				 errhint("Run CREATE EXTENSION pgsync in it, or SECURITY LABEL FOR pgsync ON DATABASE ... IS NULL.")));
 		worker_finish(worker, PHASE_NO_EXTENSION);
 	}
-	if (GetDatabaseEncoding() != PG_UTF8)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("pgsync needs a database with encoding UTF8"),
-				 errdetail("The encoding of database \"%s\" is %s.", worker->self.database_name,
-						   GetDatabaseEncodingName())));
 }
 
 static void

@@ -1,6 +1,6 @@
 -- DROP EXTENSION switches replication off, with the transaction that does it.
 CREATE EXTENSION pgsync;
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 SELECT pgsync_start();
 

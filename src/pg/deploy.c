@@ -19,7 +19,6 @@
 #include "access/xlog.h"
 #include "commands/extension.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/logical.h"
 #include "storage/ipc.h"
@@ -177,7 +176,7 @@ refuse_rules(const RulesMessage *messages)
 			(errcode(first != NULL && first->error.code == SYNC_ERROR_OUT_OF_MEMORY ?
 					 ERRCODE_OUT_OF_MEMORY :
 					 first != NULL && first->error.code == SYNC_ERROR_UNSUPPORTED ?
-					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_CONFIG_FILE_ERROR),
+					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("the sync rules are not valid"),
 			 errdetail("%s", detail.data),
 			 first != NULL && first->error.hint[0] != '\0' ?
@@ -227,10 +226,32 @@ check_publication_exists(const PgsyncSettings *settings)
 				 errhint("Create the publication, or set \"pgsync.publication\" to an empty string.")));
 }
 
+/* Has the stream run; says so if nothing does. */
+static void
+run_deployed(PgsyncShared *shared, int32 stream)
+{
+	if (database_switch_get() != DATABASE_ON)
+	{
+		ereport(NOTICE,
+				(errmsg("replication of this database is not started"),
+				 errhint("Call pgsync_start().")));
+		return;
+	}
+	/* a worker that waits for rules takes the stream itself */
+	if (!worker_wake(shared, MyDatabaseId, 0) &&
+		!worker_request(shared, MyDatabaseId, stream))
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no free pgsync worker for replication stream %d", stream),
+				 errdetail("All %d workers are in use.", shared->max_workers),
+				 errhint("Raise pgsync.max_workers and restart the server.")));
+	worker_retry(shared, MyDatabaseId);
+}
+
 Datum
 pgsync_deploy(PG_FUNCTION_ARGS)
 {
-	text	   *rules = PG_GETARG_TEXT_PP(0);
+	text	   *rules;
 	PgsyncPreloaded *preloaded = pgsync_preloaded();
 	BackendCall *call;
 	RulesMessage *messages = NULL;
@@ -239,12 +260,13 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	char	   *content;
 	char	   *prefix;
 
-	PreventCommandDuringRecovery("pgsync_deploy()");
-	if (GetDatabaseEncoding() != PG_UTF8)
+	if (PG_ARGISNULL(0))
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("pgsync needs a database with encoding UTF8"),
-				 errdetail("The encoding of this database is %s.", GetDatabaseEncodingName())));
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("rules must not be null")));
+	rules = PG_GETARG_TEXT_PP(0);
+	PreventCommandDuringRecovery("pgsync_deploy()");
+	check_encoding();
 	call = begin_call(sizeof(StorageDeploy) + VARSIZE_ANY_EXHDR(rules) + 1 + NAMEDATALEN);
 	plan = compile(call, rules, &messages);
 	if (plan == NULL)
@@ -268,13 +290,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	storage_link_run(call->link, storage_deploy, deploy, sizeof(*deploy));
 
 	/* what the storage has now is there whether or not this transaction commits */
-	if (database_switch_get() == DATABASE_ON)
-	{
-		/* a worker that waits for rules takes the stream itself */
-		if (!worker_wake(preloaded->shared, MyDatabaseId, 0))
-			(void) worker_request(preloaded->shared, MyDatabaseId, deploy->stream_id);
-		worker_retry(preloaded->shared, MyDatabaseId);
-	}
+	run_deployed(preloaded->shared, deploy->stream_id);
 	PG_RETURN_INT32(deploy->stream_id);
 }
 

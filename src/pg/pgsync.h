@@ -230,6 +230,14 @@ extern PgsyncPreloaded *pgsync_preloaded(void);
  */
 extern char *pgsync_database_setting(const char *name, const char *current);
 
+/*
+ * src/pg/target.c, part of both libraries: where the current database replicates to, or
+ * ERROR.  Need a transaction; palloc'd.  Wipe the URI after use.
+ */
+extern char *target_uri(const PgsyncSettings *settings);
+extern char *target_database(const PgsyncSettings *settings);
+extern void check_encoding(void);
+
 /* src/pg/entries.c, part of both libraries (no state of its own); all take the lock */
 extern WorkerEntry *worker_entry_find(PgsyncShared *shared, Oid database, int32 stream);
 extern void worker_entry_set_phase(PgsyncShared *shared, WorkerEntry *entry, WorkerPhase phase);

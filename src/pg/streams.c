@@ -332,7 +332,7 @@ worker_compile_rules(Worker *worker)
 							   messages->error.column, messages->error.message),
 					  messages != NULL && messages->error.hint[0] != '\0' ? messages->error.hint :
 					  "Check the rules with pgsync_validate() and deploy them again.",
-					  "F0000");
+					  "22023");
 	}
 
 	prefix = "";
