@@ -3,6 +3,15 @@
 -- complain if the script is sourced in psql, rather than by CREATE EXTENSION
 \echo Use "CREATE EXTENSION pgsync" to load this file. \quit
 
+-- a warning where the library is not preloaded: nothing works then
+CREATE FUNCTION @extschema@.pgsync_check_preloaded()
+RETURNS pg_catalog.void
+AS 'MODULE_PATHNAME', 'pgsync_check_preloaded'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+SELECT @extschema@.pgsync_check_preloaded();
+DROP FUNCTION @extschema@.pgsync_check_preloaded();
+
 -- ---------------------------------------------------------------- control
 
 CREATE FUNCTION @extschema@.pgsync_start()

@@ -9,7 +9,7 @@ DROP EXTENSION pgsync;
 SELECT count(*) FROM pg_seclabels WHERE provider = 'pgsync';
 ROLLBACK;
 SELECT count(*) FROM pg_seclabels WHERE provider = 'pgsync';
-SELECT pgsync_start();
+SELECT pgsync_start() ~ '^already started' AS again;
 
 BEGIN;
 SAVEPOINT before;

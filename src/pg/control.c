@@ -38,6 +38,7 @@
 /* between looks at the label while waiting for a position, in ms */
 #define WAIT_LOOK_MS	1000
 
+PGSYNC_FUNCTION(pgsync_check_preloaded);
 PGSYNC_FUNCTION(pgsync_start);
 PGSYNC_FUNCTION(pgsync_stop);
 PGSYNC_FUNCTION(pgsync_wait_for_lsn);
@@ -152,6 +153,26 @@ check_processes(void)
 				 errmsg("no free background worker process"),
 				 errdetail("All %d background worker processes are in use.", max_worker_processes),
 				 errhint("Raise max_worker_processes and restart the server.")));
+}
+
+/* CREATE EXTENSION calls it: an error would keep a dump from being restored. */
+Datum
+pgsync_check_preloaded(PG_FUNCTION_ARGS)
+{
+	if (Preloaded.shared != NULL)
+		PG_RETURN_VOID();
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("pgsync is not preloaded"),
+			 errdetail("Its background workers and shared memory are set up when the server starts."),
+			 errhint("Add \"%s\" to shared_preload_libraries and restart the server.",
+					 PGSYNC_LIBRARY)));
+	if (database_switch_get() == DATABASE_ON)
+		ereport(WARNING,
+				(errmsg("replication of this database is switched on"),
+				 errdetail("It begins when the server is started with pgsync preloaded."),
+				 errhint("If it is not wanted, call pgsync_stop() then.")));
+	PG_RETURN_VOID();
 }
 
 /* As SECURITY LABEL does: two sessions must not change the label at once. */
