@@ -53,6 +53,8 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 
 /* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
+/* ... then for the stream's lock to be given back ... */
+#define RELEASE_WAIT_MS		1000
 /* ... and every end for the flush that is under way: a transaction that is left
  * open on the server would block all writers for a minute */
 #define DRAIN_WAIT_MS		1000
@@ -294,13 +296,16 @@ static void
 log_row_errors(Worker *worker, const WriterProgress *progress, TimestampTz now)
 {
 	int64_t		count = progress->rejected_rows + progress->evaluation_errors;
+	int64_t		more;
 
 	if (count == worker->logged_row_errors ||
 		!TimestampDifferenceExceeds(worker->last_row_log, now, ROW_LOG_INTERVAL_MS))
 		return;
-	ereport(LOG,
-			(errmsg("pgsync could not apply " INT64_FORMAT " rows or queries of replication stream %d",
-					(int64) (count - worker->logged_row_errors), worker->stream->id),
+	more = count - worker->logged_row_errors;
+	ereport(WARNING,
+			(errmsg_plural("pgsync could not apply %lld row or query of replication stream %d",
+						   "pgsync could not apply %lld rows or queries of replication stream %d",
+						   (unsigned long) more, (long long) more, worker->stream->id),
 			 errdetail("The last one: %s.", progress->last_row_error),
 			 errhint("What was stored of such rows before was removed from the buckets.")));
 	worker->logged_row_errors = count;
@@ -362,6 +367,24 @@ worker_collect(Worker *worker)
 		became_active(worker);
 }
 
+/*
+ * So that another replicator can begin at once.  Only a lock that is still ours is
+ * given back; if that takes too long it ends by itself.
+ */
+static void
+release_lock(Worker *worker)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+	MongoJob   *job;
+
+	if (worker->storage == NULL || worker->stream == NULL)
+		return;
+	job = mongo_submit(worker->storage->thread, storage_close_stream, NULL);
+	while (job != NULL && !mongo_job_finished(job) &&
+		   !TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), RELEASE_WAIT_MS))
+		(void) storage_link_wait(worker->storage, 100);
+}
+
 /* A stop that was asked for: what is being written may end, within limits. */
 static void
 stop_cleanly(Worker *worker)
@@ -384,6 +407,7 @@ stop_cleanly(Worker *worker)
 		worker->stored_lsn = Max(worker->stored_lsn, progress.stored_lsn);
 	}
 	slot_confirm(worker, true);
+	release_lock(worker);
 	worker_finish(worker, PHASE_NONE);
 }
 

@@ -22,8 +22,10 @@
 static void
 note_row_error(Flush *flush, const SourceTable *table, const char *reason)
 {
-	snprintf(flush->row_error, sizeof(flush->row_error), "table \"%s.%s\": %s",
-			 table->schema, table->name, reason);
+	const char *name = flush->row_name != NULL ? flush->row_name : "";
+
+	snprintf(flush->row_error, sizeof(flush->row_error), "table \"%s.%s\"%s%s: %s",
+			 table->schema, table->name, name[0] != '\0' ? ", row " : "", name, reason);
 }
 
 /*
@@ -255,6 +257,7 @@ apply_change(Flush *flush, const RowChange *row)
 	bool		exists;
 
 	flush->point.counts.rows++;
+	flush->row_name = row->name;
 	switch (row->kind)
 	{
 		case ROW_DELETE:

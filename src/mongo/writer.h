@@ -100,6 +100,8 @@ typedef struct RowChange
 	 */
 	SyncValue  *values;
 	SyncString	reread_key;		/* opaque to the writer */
+
+	const char *name;			/* for messages, of a row that may be rejected; or NULL */
 } RowChange;
 
 typedef struct WriteItem

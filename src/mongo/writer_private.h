@@ -163,6 +163,7 @@ typedef struct Flush
 	size_t		reread_capacity;
 	bool		single_row;		/* one row with more ops than a flush takes */
 	size_t		removed_to;		/* of what was read ahead for a removal */
+	const char *row_name;		/* of the row being applied; NULL: not known */
 	char		row_error[384];
 
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */

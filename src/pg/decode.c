@@ -26,11 +26,16 @@
 #include "varatt.h"
 #endif
 
+#include "core/identity.h"
+
 /*
  * The upper limit of "pgsync.row_limit".  Not the setting itself: a row stored
  * under a larger one must still be found.
  */
 #define LARGEST_IDENTITY	((Size) 15 * 1024 * 1024)
+
+/* what a row that may be too large for a document takes at least, once evaluated */
+#define NAMED_ROW_BYTES		((Size) 1024 * 1024)
 
 #if PG_VERSION_NUM < 160000
 extern PGSYNC_EXPORT void _PG_output_plugin_init(OutputPluginCallbacks *callbacks);
@@ -215,6 +220,24 @@ check_rereads(Worker *worker)
 		worker_replace_stream(worker, "a transaction changed more rows that have to be read again than \"pgsync.queue_size\" has room for");
 }
 
+/*
+ * A row that is not stored as it is must be found by a person: by its key, not by
+ * all of its columns.  Of those that the writer may reject the name goes along.
+ */
+static void
+name_row(RelationEntry *entry, RowChange *change, Size used, SyncArena *arena)
+{
+	char		name[ROW_NAME_SIZE];
+
+	if (entry->row_type.identity_count == 0 ||
+		(entry->identity == REPLICA_IDENTITY_FULL &&
+		 entry->row_type.identity_count == entry->row_type.column_count) ||
+		(change->row.error_count == 0 && change->values == NULL && used < NAMED_ROW_BYTES))
+		return;
+	row_name(&entry->row_type, entry->values, name, sizeof(name));
+	change->name = arena_strndup(arena, name, strlen(name));
+}
+
 void
 row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTuple old_tuple,
 			   HeapTuple new_tuple, TupleDesc desc, const SourceKey *no_identity_key)
@@ -224,6 +247,7 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 	RowChange  *change = arena_new(arena, RowChange);
 	Datum	   *old_datums = NULL;
 	bool	   *old_nulls = NULL;
+	Size		used;
 	WriteItem  *item;
 
 	if (batch->item_count == 0 && (kind == ROW_INSERT || kind == ROW_UPDATE))
@@ -240,7 +264,10 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 		heap_deform_tuple(new_tuple, desc, entry->datums, entry->nulls);
 		if (entry->row_type.identity_count == 0)
 			change->after = *no_identity_key;
+		used = arena_used(arena);
 		evaluate_row(entry, old_datums, old_nulls, desc, change, worker, arena);
+		if (change->kind != ROW_DELETE)
+			name_row(entry, change, arena_used(arena) - used, arena);
 	}
 	change->has_before = old_tuple != NULL && entry->row_type.identity_count > 0 &&
 		key_of_columns(entry, old_datums, old_nulls, entry->old_values, worker->scratch,

@@ -193,6 +193,9 @@ set_hint(StatusRow *row, WorkerEntry *entry)
 		set_text(row, STATUS_HINT, entry->error_hint);
 	else if (entry->warning[0] != '\0')
 		set_text(row, STATUS_HINT, entry->warning);
+	else if (pg_atomic_read_u64(&entry->rejected_rows) > 0 ||
+			 pg_atomic_read_u64(&entry->evaluation_errors) > 0)
+		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: warnings in the server's log name them.");
 	else if (!row->nulls[STATUS_WAITS_FOR])
 		set_text(row, STATUS_HINT, "The stream becomes the served one when it has got as far: clients do not go back in time.");
 	else
