@@ -203,8 +203,14 @@ worker_retry(PgsyncShared *shared, Oid database)
 	{
 		WorkerEntry *entry = &shared->workers[i];
 
-		if (!entry->in_use || entry->database != database || entry->launched)
+		if (!entry->in_use || entry->database != database)
 			continue;
+		if (entry->launched)
+		{
+			/* if it ends, it may be for a reason that has gone */
+			entry->retry_wanted = true;
+			continue;
+		}
 		entry->phase = PHASE_NONE;
 		entry->phase_since = GetCurrentTimestamp();
 		entry->next_start = 0;

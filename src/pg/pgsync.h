@@ -107,6 +107,8 @@ typedef struct WorkerEntry
 	TimestampTz phase_since;
 	bool		exit_wanted;	/* set by anyone under lock, with a latch: end cleanly */
 	bool		clean_exit;		/* the worker's last word: do not restart */
+	bool		retry_wanted;	/* set by anyone under lock: something changed after this process
+								 * was started, which may not have seen it */
 	char		storage_state[16];	/* PROCESSING, ACTIVE ... */
 	char		slot_name[NAMEDATALEN];
 	char		error[PGSYNC_ERROR_LEN];	/* last error, kept after recovery */
