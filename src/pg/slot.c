@@ -231,30 +231,38 @@ history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool
 	if (worker->stream->history_changed)
 		return "it was found in an earlier run, and nothing has been decided since";
 	if (bound->system_identifier != self->system_identifier)
-		return "the stream was made by a cluster with another system identifier";
+		return psprintf("the stream was made by another cluster; stored: system identifier " UINT64_FORMAT ", this server: " UINT64_FORMAT,
+						bound->system_identifier, self->system_identifier);
 	if (bound->database_oid != self->database_oid)
-		return "the stream was made from another database";
+		return psprintf("the stream was made from another database; stored: \"%s\" (OID %u), this one: \"%s\" (OID %u)",
+						bound->database_name, bound->database_oid,
+						self->database_name, self->database_oid);
 	if (bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0)
-		return "the cluster was copied or moved: host name, data directory or pgsync.cluster_id differ";
+		return psprintf("the cluster was copied or moved; stored: %s, this server: %s",
+						bound->host, self->host);
 	*adoptable = false;
 	if (bound->timeline != self->timeline && !timeline_continues(bound->timeline, stored))
-		return "the server's timeline left the stream's before the stored position";
+		return psprintf("the server's timeline left the stream's before the stored position; stored: timeline %u at %X/%X, this server: timeline %u",
+						bound->timeline, LSN_FORMAT_ARGS((XLogRecPtr) stored), self->timeline);
 	if (stored > flushed)
-		return "the storage is ahead of the server's WAL: the server was restored to an earlier time";
+		return psprintf("the storage is ahead of the server's WAL: the server was restored to an earlier time; stored: %X/%X, this server: %X/%X",
+						LSN_FORMAT_ARGS((XLogRecPtr) stored), LSN_FORMAT_ARGS(flushed));
 	if (facts->exists && facts->ours && stored != STREAM_LSN_NONE && stored < facts->confirmed)
-		return "the storage is behind the slot's confirmed position: the storage was restored to an earlier time";
+		return psprintf("the storage is behind the slot's confirmed position: the storage was restored to an earlier time; stored: %X/%X, slot: %X/%X",
+						LSN_FORMAT_ARGS((XLogRecPtr) stored), LSN_FORMAT_ARGS(facts->confirmed));
 	return NULL;
 }
 
 void
-report_history_changed(Worker *worker, const char *reason, bool adoptable)
+report_history_changed(Worker *worker, const char *reason, bool adoptable, const char *hint)
 {
-	const char *hint = adoptable ?
-		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
-		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
-
 	int32		id = worker->entry->stream;
 	StorageError error;
+
+	if (hint == NULL)
+		hint = adoptable ?
+		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
+		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
 
 	/* an old position means nothing any more: a new stream need not reach it */
 	if (!adoptable)
@@ -331,7 +339,7 @@ slot_ensure(Worker *worker)
 
 	difference = history_difference(worker, &facts, stored, &adoptable);
 	if (difference != NULL)
-		report_history_changed(worker, difference, adoptable);
+		report_history_changed(worker, difference, adoptable, NULL);
 	if (stream->bound_to.timeline != worker->self.timeline)
 	{
 		StorageOpenStream renew = {.self = worker->self, .stream_id = stream->id};

@@ -169,6 +169,18 @@ storage_link_close(StorageLink *link, int timeout_ms)
 		close(link->wake_fd);
 }
 
+/* A worker tries again by itself, a statement does not. */
+static const char *
+unreachable_hint(const StorageError *error)
+{
+	if (MyWorker != NULL)
+		return "Nothing is lost: replication goes on when the server is back. Check that it runs and that the URI names it.";
+	/* the server may have done it, and the answer was lost */
+	if (strstr(error->message, "while committing") != NULL)
+		return "Whether it was done is not known. When the server is back, look at pgsync_status() and call the function again if need be.";
+	return "Nothing was deployed or adopted. Check that the server runs and that the URI names it, then try again.";
+}
+
 /*
  * Raises what the storage said, by what a person can do about it.
  */
@@ -189,7 +201,7 @@ storage_error_report(const StorageError *error, const char *hosts)
 		case STORAGE_UNREACHABLE:
 			sqlstate = ERRCODE_CONNECTION_FAILURE;
 			message = "could not reach the MongoDB server";
-			hint = "Nothing is lost: replication goes on when the server is back. Check that it runs and that the URI names it.";
+			hint = unreachable_hint(error);
 			break;
 		case STORAGE_AUTH:
 			sqlstate = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
@@ -223,11 +235,12 @@ storage_error_report(const StorageError *error, const char *hosts)
 		case STORAGE_BINDING:
 			sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 			message = "the replication stream belongs to another PostgreSQL cluster or database";
-			hint = "If this server replaces that one, call pgsync_adopt(); otherwise use another MongoDB database.";
+			hint = "If this database replaces that one, call pgsync_adopt(); otherwise set \"pgsync.mongodb_database\" to a MongoDB database of its own.";
 			break;
 		case STORAGE_INVALID:
 			sqlstate = ERRCODE_DATA_CORRUPTED;
 			message = "the storage holds a document that pgsync cannot use";
+			hint = "Another program wrote it, or MongoDB was restored in part. Deploy the rules again with pgsync_deploy(), or use an empty MongoDB database.";
 			break;
 		case STORAGE_CANCELLED:
 			sqlstate = ERRCODE_QUERY_CANCELED;
@@ -262,14 +275,11 @@ source_identity(const PgsyncSettings *settings)
 	self.database_oid = MyDatabaseId;
 	strlcpy(self.database_name, get_database_name(MyDatabaseId), sizeof(self.database_name));
 	self.timeline = GetWALInsertionTimeLine();
-	if (is_set(*settings->cluster_id))
-		strlcpy(self.host, *settings->cluster_id, sizeof(self.host));
-	else
-	{
-		if (gethostname(host, sizeof(host)) != 0)
-			strlcpy(host, "?", sizeof(host));
-		host[sizeof(host) - 1] = '\0';
-		snprintf(self.host, sizeof(self.host), "%s:%s", host, DataDir);
-	}
+	if (gethostname(host, sizeof(host)) != 0)
+		strlcpy(host, "?", sizeof(host));
+	host[sizeof(host) - 1] = '\0';
+	snprintf(self.place, sizeof(self.place), "%s:%s", host, DataDir);
+	strlcpy(self.host, is_set(*settings->cluster_id) ? *settings->cluster_id : self.place,
+			sizeof(self.host));
 	return self;
 }

@@ -97,6 +97,22 @@ deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, Storag
 	return deploy.stream_id;
 }
 
+/* Nothing that trying again would mend: ends this worker until something changes. */
+static void pg_attribute_noreturn()
+refuse_storage(Worker *worker, const StreamSummary *stream)
+{
+	const char *message = psprintf("the MongoDB database belongs to another PostgreSQL database: replication stream %d is bound to %s",
+								   stream->id, stream->owner);
+	const char *hint = "If this database replaces that one, call pgsync_adopt(); otherwise set pgsync.mongodb_database to a MongoDB database of its own.";
+
+	worker_entry_set_error(worker->shared, worker->entry, message, hint, "55000");
+	ereport(LOG,
+			(errmsg("pgsync does not replicate database \"%s\": %s", worker->self.database_name,
+					message),
+			 errhint("%s", hint)));
+	worker_finish(worker, PHASE_STOPPED);
+}
+
 /* The stream to take when there is none of ours: a copy of a foreign one. */
 static int32
 copy_foreign(Worker *worker, const StorageListStreams *list)
@@ -112,12 +128,7 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	if (foreign == NULL)
 		return 0;
 	if (foreign->bound)
-	{
-		error = (StorageError) {.kind = STORAGE_BINDING};
-		snprintf(error.message, sizeof(error.message),
-				 "Replication stream %d of the storage is bound elsewhere.", foreign->id);
-		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
-	}
+		refuse_storage(worker, foreign);
 	id = deploy_copy(worker, foreign->id, 0, false, &error);
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
@@ -251,6 +262,21 @@ adopt_tables(Worker *worker)
 	MemoryContextSwitchTo(old);
 }
 
+/* What helps when a stream is bound elsewhere; NULL: what helps with a changed history. */
+static const char *
+binding_hint(BindingDifference difference)
+{
+	switch (difference)
+	{
+		case BINDING_DATABASE:
+			return "Nothing was written. If this database replaces that one, call pgsync_adopt(); otherwise set pgsync.mongodb_database to a MongoDB database of its own.";
+		case BINDING_CLUSTER_ID:
+			return "Nothing was written. Only pgsync.cluster_id was set, changed or removed: set it as it was, or call pgsync_adopt().";
+		default:
+			return NULL;
+	}
+}
+
 void
 worker_open_stream(Worker *worker)
 {
@@ -264,7 +290,8 @@ worker_open_stream(Worker *worker)
 	open.stream_id = worker->entry->stream;
 	storage_link_try(worker->storage, storage_open_stream, &open, sizeof(open), &error);
 	if (error.kind == STORAGE_BINDING)
-		report_history_changed(worker, pstrdup(error.message), true);
+		report_history_changed(worker, pstrdup(error.message), true,
+							   binding_hint(open.difference));
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
 	worker->stream = open.stream;

@@ -260,8 +260,9 @@ extern void worker_replace_lost_slot(Worker *worker, const char *reason, const c
 
 /* slot.c */
 extern void slot_ensure(Worker *worker);
-/* ends the worker; adoptable: pgsync_adopt() would make it go on */
-extern void report_history_changed(Worker *worker, const char *reason, bool adoptable)
+/* ends the worker; adoptable: pgsync_adopt() would make it go on; hint NULL: as that says */
+extern void report_history_changed(Worker *worker, const char *reason, bool adoptable,
+								   const char *hint)
 			pg_attribute_noreturn();
 extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);

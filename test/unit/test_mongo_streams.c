@@ -301,6 +301,64 @@ test_adopt(void **state)
 	stand_forget(other);
 }
 
+/* pgsync.cluster_id was set while the server was down: nobody else can hold the lock */
+static void
+test_adopt_with_another_cluster_id(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageOpenStream open = {.self = stand->self, .stream_id = 1};
+	StorageError error;
+
+	strcpy(stand->self.place, "here:/data");
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	other->self = stand->self;
+	strcpy(other->self.host, "my-cluster");
+	open.self = other->self;
+	error = stand_try(other, storage_open_stream, &open);
+	assert_int_equal(error.kind, STORAGE_BINDING);
+	assert_int_equal(open.difference, BINDING_CLUSTER_ID);
+	assert_non_null(strstr(error.message, "(here:/data)"));
+	assert_non_null(strstr(error.message, "(my-cluster)"));
+
+	/* a copy of it elsewhere waits for the lock's end, as any other */
+	strcpy(open.self.place, "copy:/data");
+	assert_int_equal(stand_try(other, storage_adopt_stream, &open).kind, STORAGE_LOCK_LOST);
+	open.self = other->self;
+	stand_run(other, storage_adopt_stream, &open);
+	assert_int_equal(try_open(other, 1).kind, STORAGE_OK);
+	stand_forget(other);
+}
+
+/* the storage of another database is not taken by a deployment, only after adopting it */
+static void
+test_deploy_over_another_database(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageDeploy deploy = {.content = CONFIG, .slot_prefix = "powersync_"};
+	StorageOpenStream adopt = {0};
+	StorageError error;
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	other->self.database_oid++;
+	strcpy(other->self.database_name, "second");
+	deploy.self = other->self;
+	error = stand_try(other, storage_deploy, &deploy);
+	assert_int_equal(error.kind, STORAGE_BINDING);
+	assert_non_null(strstr(error.message, "\"source\" of the cluster with system identifier 7000000000000000001 (here:/data)"));
+	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 1);
+	assert_field(stand, "sync_rules", "{}", "state", "\"PROCESSING\"");
+	stand_run(stand, storage_renew_lock, NULL);
+
+	stand_run(stand, storage_close_stream, NULL);
+	adopt.self = other->self;
+	stand_run(other, storage_adopt_stream, &adopt);
+	stand_run(other, storage_deploy, &deploy);
+	assert_int_equal(deploy.stream_id, 2);
+	stand_forget(other);
+}
+
 static void
 expect_writer_fails(Stand *stand, StorageErrorKind kind)
 {
@@ -818,6 +876,8 @@ main(void)
 		stand_test(test_migrations_are_left_alone),
 		stand_test(test_lock),
 		stand_test(test_adopt),
+		stand_test(test_adopt_with_another_cluster_id),
+		stand_test(test_deploy_over_another_database),
 		stand_test(test_lock_is_kept),
 		stand_test(test_promotion),
 		stand_test(test_streams_of_others),
