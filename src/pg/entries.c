@@ -156,6 +156,30 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 }
 
 bool
+worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream)
+{
+	bool		wanted;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	wanted = find_entry(shared, database, stream) != NULL;
+	LWLockRelease(&shared->lock);
+	return wanted;
+}
+
+bool
+worker_is_running(PgsyncShared *shared, Oid database, int32 stream)
+{
+	WorkerEntry *entry;
+	bool		running;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	entry = find_entry(shared, database, stream);
+	running = entry != NULL && entry->pid != 0;
+	LWLockRelease(&shared->lock);
+	return running;
+}
+
+bool
 worker_wake(PgsyncShared *shared, Oid database, int32 stream)
 {
 	WorkerEntry *entry;

@@ -252,6 +252,10 @@ extern void worker_entry_set_error(PgsyncShared *shared, WorkerEntry *entry, con
 extern bool worker_request(PgsyncShared *shared, Oid database, int32 stream);
 /* Wakes the worker of a stream; false if it does not run. */
 extern bool worker_wake(PgsyncShared *shared, Oid database, int32 stream);
+/* Whether a stream has a worker, at work or to be started. */
+extern bool worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream);
+/* Whether it is at work. */
+extern bool worker_is_running(PgsyncShared *shared, Oid database, int32 stream);
 /*
  * Something changed for a database (settings, rules, extension): what has failed or
  * stopped there is tried again at once.

@@ -138,10 +138,26 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	return id;
 }
 
-/* Workers for the streams that this one does not take. */
+static bool
+may_clean(const StreamSummary *stream)
+{
+	return stream->state == STREAM_STOP && (stream->bound_here || !stream->bound);
+}
+
+/*
+ * Workers for the streams that this one does not take.  Stopped ones are cleaned
+ * one after the other, so that it is in nobody's way and leaves workers for the
+ * rest; one that cannot be cleaned now (its worker waits to try again) holds up
+ * no other.
+ */
 static void
 request_others(Worker *worker, const StorageListStreams *list, int32 own)
 {
+	bool		cleaning = false;
+
+	for (int i = 0; i < list->count && !cleaning; i++)
+		cleaning = may_clean(&list->streams[i]) &&
+			worker_is_running(worker->shared, MyDatabaseId, list->streams[i].id);
 	for (int i = 0; i < list->count; i++)
 	{
 		const StreamSummary *stream = &list->streams[i];
@@ -151,11 +167,11 @@ request_others(Worker *worker, const StorageListStreams *list, int32 own)
 			continue;
 		if (stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE)
 			wanted = may_run(stream);
-		else if (stream->state == STREAM_STOP)
+		else if (may_clean(stream))
 		{
-			wanted = stream->bound_here || !stream->bound;
-			if (wanted)
-				worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
+			worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
+			wanted = !cleaning && !worker_is_wanted(worker->shared, MyDatabaseId, stream->id);
+			cleaning = cleaning || wanted;
 		}
 		if (wanted && !worker_request(worker->shared, MyDatabaseId, stream->id))
 			ereport(LOG,

@@ -46,8 +46,8 @@ class Ground:
             uri = uri.replace(f':{stand.storage.port}', f':{proxy.port}')
         self.db = stand.database(name, uri=uri).create()
         short = options.short
-        self.load = load.Load(self.db.connect, options.seed, filler=4000 if short else 20000,
-                              rate=15.0 if short else 20.0, large_share=0.03 if short else 0.015)
+        self.load = load.Load(self.db.connect, options.seed, filler=4000 if short else 12000,
+                              rate=15.0 if short else 10.0, large_share=0.03 if short else 0.015)
         with self.db.connect(), self.db.connect() as c:
             self.load.setup(c)
         oracle.index_for_reading(self.db.mongo)
