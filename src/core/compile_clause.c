@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * compile_clause.c
- *	  Compiles the expressions of legacy queries: which of them are known now,
- *	  depend on the row, on the request, or tie one to the other
- *	  (sync-rules.md, 3.3 and 3.5).
+ *	  Compiles the expressions of legacy queries and alpha streams: which of
+ *	  them are known now, depend on the row, on the request, or tie one to the
+ *	  other (sync-rules.md, 3.3, 3.5 and 4).
  *
  * For replication a parameter's value does not matter, only which one it is:
  * so a parameter clause is no expression but an identity, and equal identities
@@ -297,6 +297,22 @@ combine_matches(QueryCompiler *query, MatchKind kind, const Clause *left, const 
 	return clause;
 }
 
+Clause
+clause_and_or(QueryCompiler *query, const SqlExpr *expr, bool is_and, const Clause *left,
+			  const Clause *right)
+{
+	Clause		args[2] = {*left, *right};
+
+	return clause_apply_operator(query, expr, is_and ? "and" : "or",
+								 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
+}
+
+Clause
+clause_not(QueryCompiler *query, const SqlExpr *expr, const Clause *clause)
+{
+	return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, clause, 1);
+}
+
 static Clause
 compile_and_or(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
@@ -308,8 +324,7 @@ compile_and_or(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	/* bucket parameters alone make no match, so clause_apply() refuses them */
 	if ((clause_is_row(&args[0]) && clause_is_row(&args[1])) ||
 		(clause_is_parameter(&args[0]) && clause_is_parameter(&args[1])))
-		return clause_apply_operator(query, expr, is_and ? "and" : "or",
-									 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
+		return clause_and_or(query, expr, is_and, &args[0], &args[1]);
 
 	left = clause_as_match(query, &args[0]);
 	right = clause_as_match(query, &args[1]);
@@ -380,6 +395,8 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
 	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_LOOKUP)
 		return match_with_parameter(query, MATCH_VALUE, &args[0], &args[1]);
+	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_STREAM)
+		return match_with_parameter(query, MATCH_EQUAL, &args[0], &args[1]);
 	if (args[0].kind == CLAUSE_MATCH || args[1].kind == CLAUSE_MATCH)
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG, "a comparison of a row with a "
 						   "parameter can stand only under AND and OR");
@@ -388,6 +405,21 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 						   "a bucket parameter cannot be the list that IN searches");
 	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
 					   "one side of IN must be a column of the table");
+}
+
+Clause
+clause_overlap(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
+{
+	if (args[0].kind == CLAUSE_ERROR || args[1].kind == CLAUSE_ERROR)
+		return clause_error;
+	if (clause_is_row(&args[0]) && clause_is_row(&args[1]))
+		return clause_apply_operator(query, expr, "operator&&", EXPR_OVERLAP_JSON, 0, args, 2);
+	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER)
+		return match_with_parameter(query, MATCH_OVERLAP, &args[0], &args[1]);
+	if (args[0].kind == CLAUSE_PARAMETER && clause_is_row(&args[1]))
+		return match_with_parameter(query, MATCH_OVERLAP, &args[1], &args[0]);
+	return clause_fail(query, expr, SYNC_ERROR_CONFIG,
+					   "one side of && must be a column of the table");
 }
 
 /* ---------------------------------------------------------------- operators */
@@ -444,12 +476,12 @@ compile_unary(QueryCompiler *query, const SqlExpr *expr)
 	switch (expr->op)
 	{
 		case SQL_OP_NOT:
-			return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, args, 1);
+			return clause_not(query, expr, args);
 		case SQL_OP_IS_NULL:
 			return clause_apply_operator(query, expr, "operator_is_null", EXPR_IS, 0, args, 2);
 		case SQL_OP_IS_NOT_NULL:
 			args[0] = clause_apply_operator(query, expr, "operator_is_null", EXPR_IS, 0, args, 2);
-			return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, args, 1);
+			return clause_not(query, expr, args);
 		default:
 			return clause_unsupported(query, expr, sql_operator_name(expr->op));
 	}
@@ -558,6 +590,69 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	return clause_error;
 }
 
+/* auth.user_id() and its like; NULL: the schema is no source of parameters */
+static const char *
+stream_source(const SqlName *schema)
+{
+	static const char *const sources[] = {"auth", "connection", "subscription"};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		if (name_is(schema, sources[i]))
+			return sources[i];
+	}
+	return NULL;
+}
+
+static Clause
+compile_stream_call(QueryCompiler *query, const SqlExpr *expr, const char *source,
+					const Clause *args)
+{
+	static const struct
+	{
+		const char *name;
+		bool		auth_only;
+		int			arg_count;
+	}			functions[] = {
+		{"user_id", true, 0},
+		{"parameters", false, 0},
+		{"parameter", false, 1},
+	};
+	bool		is_auth = strcmp(source, "auth") == 0;
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+	{
+		if (!name_is(&expr->call.name, functions[i].name) || (functions[i].auth_only && !is_auth))
+			continue;
+		if (expr->call.arg_count != functions[i].arg_count)
+		{
+			compile_fail(query, SYNC_ERROR_CONFIG, expr->offset, "%s.%s() takes %s", source,
+						 functions[i].name, functions[i].arg_count == 0 ? "no argument" :
+						 "one argument");
+			return clause_error;
+		}
+		for (int a = 0; a < expr->call.arg_count; a++)
+		{
+			if (args[a].kind != CLAUSE_STATIC)
+				return clause_fail(query, expr->call.args[a], SYNC_ERROR_CONFIG,
+								   "arguments of request functions must be constants");
+		}
+		query->uses_subscription |= strcmp(source, "subscription") == 0;
+		return (Clause) {
+			.kind = CLAUSE_PARAMETER,
+			.identity = identity_of_call(query, arena_printf(query->compiler->arena, "%s.%s", source,
+															 functions[i].name),
+										 args, expr->call.arg_count),
+		};
+	}
+	compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
+				 "there is no function %s.%.*s()", source,
+				 SHOWN(sql_name_string(&expr->call.name)));
+	report_hint(query->compiler->report, "There are %sparameters() and parameter().",
+				is_auth ? "user_id(), " : "");
+	return clause_error;
+}
+
 static Clause
 compile_function_call(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
@@ -585,17 +680,22 @@ compile_function_call(QueryCompiler *query, const SqlExpr *expr, const Clause *a
 static Clause
 compile_call(QueryCompiler *query, const SqlExpr *expr)
 {
-	bool		of_request = name_is(&expr->call.schema, "request");
+	bool		of_stream = query->kind == QUERY_STREAM;
+	bool		of_request = !of_stream && name_is(&expr->call.schema, "request");
+	const char *source = of_stream ? stream_source(&expr->call.schema) : NULL;
 	Clause	   *args;
 
 	if (expr->call.extras != 0)
 		return clause_unsupported(query, expr, "a call with more than arguments");
-	if (sql_name_is_set(&expr->call.schema) && !of_request)
+	if (sql_name_is_set(&expr->call.schema) && !of_request && source == NULL)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.schema.offset,
 					 "there is no function %.*s.%.*s()",
 					 SHOWN(sql_name_string(&expr->call.schema)),
 					 SHOWN(sql_name_string(&expr->call.name)));
+		if (of_stream && name_is(&expr->call.schema, "request"))
+			report_hint(query->compiler->report,
+						"Streams have auth, connection and subscription instead of request.");
 		return clause_error;
 	}
 	args = arena_array(query->compiler->arena, Clause, (size_t) expr->call.arg_count);
@@ -605,6 +705,8 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 		if (args[i].kind == CLAUSE_ERROR)
 			return clause_error;
 	}
+	if (source != NULL)
+		return compile_stream_call(query, expr, source, args);
 	return of_request ? compile_request_call(query, expr, args) :
 		compile_function_call(query, expr, args);
 }
@@ -619,6 +721,8 @@ compile_parameter_column(QueryCompiler *query, const SqlExpr *expr, Clause *clau
 	bool		is_token = name_is(qualifier, "token_parameters");
 	bool		is_request = name_is(qualifier, "user_parameters");
 
+	if (query->kind == QUERY_STREAM)
+		return false;
 	if (query->kind == QUERY_DATA ? !name_is(qualifier, "bucket") : !is_token && !is_request)
 		return false;
 	*clause = (Clause) {
