@@ -203,9 +203,6 @@ test_streams_are_refused(void **state)
 	(void) state;
 	assert_refused("config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT * FROM t\n",
 				   SYNC_ERROR_UNSUPPORTED, 4, 3, "stream");
-	/* even beside definitions that would work */
-	assert_null(compile_text("config:\n  edition: 2\nbucket_definitions: {}\n"
-							 "streams:\n  s:\n    query: SELECT * FROM t\n"));
 	assert_refused("config:\n  edition: 3\n  unstable_sqlite_expression_engine: true\nstreams: {}\n",
 				   SYNC_ERROR_UNSUPPORTED, 3, 38, "engine");
 }
