@@ -333,8 +333,23 @@ row_is_unseen(Binder *binder, const PlanSource *plan)
 		!sync_string_equal(plan->table.table, binder->scope.table);
 }
 
+/* the fields of another source of the same query */
 static void
-bind_source(Binder *binder, const PlanSource *plan, BoundSource *source, bool is_index)
+share_items(const BoundSource *other, BoundSource *source)
+{
+	source->field_count = other->field_count;
+	source->fields = other->fields;
+	source->id_field = other->id_field;
+	source->has_repeated = other->has_repeated;
+	source->json_key_bytes = other->json_key_bytes;
+	source->check_count = other->check_count;
+	source->checks = other->checks;
+}
+
+/* same_items: a bound source with the same items, or NULL */
+static void
+bind_source(Binder *binder, const PlanSource *plan, BoundSource *source, bool is_index,
+			const BoundSource *same_items)
 {
 	static const SyncRowType no_columns = {.column_count = 0};
 	SyncString	table = plan->output_table.len > 0 ? plan->output_table : binder->scope.table;
@@ -356,7 +371,10 @@ bind_source(Binder *binder, const PlanSource *plan, BoundSource *source, bool is
 	bind_where(binder, plan, source);
 	if (!is_index)
 		binder->scope = scope;
-	bind_items(binder, plan, source);
+	if (same_items != NULL)
+		share_items(same_items, source);
+	else
+		bind_items(binder, plan, source);
 	binder->scope = scope;
 }
 
@@ -376,6 +394,13 @@ bind_bucket(Binder *binder, const PlanBucket *plan, int bound_source, BoundBucke
 	bucket->source = bound_source;
 }
 
+/* (an array without elements may have the address of another) */
+static bool
+same_query(const PlanSource *a, const PlanSource *b)
+{
+	return a->items == b->items && a->item_count == b->item_count && a->item_count > 0;
+}
+
 /* every source that reads the table, once; buckets refer to them */
 static void
 bind_buckets(Binder *binder)
@@ -388,11 +413,18 @@ bind_buckets(Binder *binder)
 	binding->sources = arena_array(binder->arena, BoundSource, (size_t) plan->source_count);
 	for (int i = 0; i < plan->source_count; i++)
 	{
+		const BoundSource *same_items = NULL;
+
+		/* the variants of an alpha stream stand in a row */
+		if (i > 0 && bound[i - 1] >= 0 && same_query(&plan->sources[i], &plan->sources[i - 1]))
+			same_items = &binding->sources[bound[i - 1]];
+
 		bound[i] = -1;
 		if (!binder_table_fits(binder, &plan->sources[i].table))
 			continue;
 		bound[i] = binding->source_count;
-		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++], false);
+		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++], false,
+					same_items);
 	}
 	for (int i = 0; i < plan->bucket_count; i++)
 	{
@@ -431,7 +463,7 @@ bind_indexes(Binder *binder)
 		bound = &binding->indexes[binding->index_count++];
 		bound->lookup_name = copy_string(index->lookup_name, binder->arena);
 		bound->query_id = copy_string(index->query_id, binder->arena);
-		bind_source(binder, &index->source, &bound->source, true);
+		bind_source(binder, &index->source, &bound->source, true, NULL);
 	}
 }
 

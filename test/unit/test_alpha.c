@@ -344,6 +344,13 @@ test_errors(void **state)
 				   ROW(text("X"), value_integer(1), text("no")), "!");
 	assert_buckets("SELECT id FROM t WHERE x = auth.user_id() AND auth.user_id() IN a", columns,
 				   ROW(value_null(), value_integer(0), text("no")), "");
+	assert_buckets("SELECT id FROM t WHERE n = 1 AND x = auth.user_id() AND x IN a", columns,
+				   ROW(text("X"), value_integer(0), text("no")), "");
+	assert_buckets("SELECT id FROM t WHERE n = 1 AND x = auth.user_id() AND x IN a", columns,
+				   ROW(text("X"), value_integer(1), text("no")), "!");
+	/* but both sides of what is one condition are */
+	assert_buckets("SELECT id FROM t WHERE n = 1 AND x IN a", columns,
+				   ROW(text("X"), value_integer(0), text("no")), "!");
 	assert_buckets("SELECT id FROM t WHERE auth.user_id() IN a OR x = auth.user_id()", columns,
 				   ROW(text("X"), value_integer(0), text("no")), "s|1[\"X\"]!");
 }
@@ -696,7 +703,10 @@ test_auto_subscribe(void **state)
 								   "WHERE x = auth.user_id()"));
 	assert_int_equal(count_messages(RULES_WARNING), 1);
 	assert_non_null(compile_stream("    auto_subscribe: true\n    query: SELECT id FROM t WHERE "
-								   "x IN (SELECT k FROM u WHERE uid = subscription.parameter('a')) "
+								   "x IN (SELECT k FROM u WHERE uid = subscription.parameter('a'))"));
+	assert_int_equal(count_messages(RULES_WARNING), 2);
+	assert_non_null(compile_stream("    auto_subscribe: true\n    query: SELECT id FROM t WHERE "
+								   "x = subscription.parameter('a') "
 								   "OR subscription.parameter('b')"));
 	assert_int_equal(count_messages(RULES_WARNING), 2);
 	assert_non_null(compile_stream("    query: SELECT id FROM t WHERE x = subscription.parameter('a')"));
