@@ -159,9 +159,10 @@ pattern_of_source(QueryCompiler *query, const SqlSource *source, TablePattern *p
 				return false;
 			}
 		}
-		compile_check_case(query, &source->schema);
 	}
-	compile_check_case(query, &source->name);
+	/* as in the service, which cannot tell the parts of a longer name apart */
+	else if (!sql_name_is_set(&source->alias))
+		compile_check_case(query, &source->name);
 	pattern->schema = schema;
 	return true;
 }

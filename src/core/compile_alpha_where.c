@@ -367,6 +367,14 @@ check_needle(QueryCompiler *query, const SqlExpr *expr, const Clause *needle)
 					 "parameter can stand only under AND and OR");
 		return false;
 	}
+	if (needle->kind == CLAUSE_STATIC && expr->op != SQL_OP_OVERLAP)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, left->offset,
+					 "a constant cannot be searched in a subquery");
+		report_hint(query->compiler->report,
+					"Make it a condition of the subquery: WHERE column = constant AND ...");
+		return false;
+	}
 	if (needle->kind == CLAUSE_PARAMETER && expr->op == SQL_OP_OVERLAP)
 	{
 		compile_fail(query, SYNC_ERROR_UNSUPPORTED, left->offset,
@@ -423,6 +431,18 @@ compile_and_or(QueryCompiler *query, const SqlExpr *expr, bool negated)
 
 	if (left == NULL || right == NULL)
 		return NULL;
+
+	/*
+	 * The service multiplies out what NOT makes of an AND or OR, but not what
+	 * it makes of those inside it: it cannot load such a config.
+	 */
+	if (negated && (left->kind == ALPHA_OR || right->kind == ALPHA_OR))
+	{
+		compile_fail(query, SYNC_ERROR_UNSUPPORTED, expr->offset,
+					 "NOT cannot be applied to this combination of AND and OR");
+		report_hint(query->compiler->report, "Apply NOT to each of the conditions instead.");
+		return NULL;
+	}
 	return node_combine(query, expr, (expr->op == SQL_OP_AND) != negated, left, right);
 }
 

@@ -384,6 +384,14 @@ compile_equal(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	return clause_apply_operator(query, expr, "operator=", EXPR_COMPARE, VALUE_EQ, args, 2);
 }
 
+/* only a stream's own rows are put under each value of a parameter that is a list */
+static Clause
+clause_list_in_subquery(QueryCompiler *query, const SqlExpr *expr)
+{
+	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
+					   "a parameter that is a list cannot be searched in a subquery");
+}
+
 static Clause
 compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
@@ -391,8 +399,12 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return clause_error;
 	if (clause_is_row(&args[0]) && clause_is_row(&args[1]))
 		return clause_apply_operator(query, expr, "operatorIN", EXPR_IN_JSON, 0, args, 2);
+	if (query->kind != QUERY_DATA && clause_is_parameter(&args[0]) && clause_is_parameter(&args[1]))
+		return clause_apply_operator(query, expr, "operatorIN", EXPR_IN_JSON, 0, args, 2);
 	if (args[0].kind == CLAUSE_PARAMETER && clause_is_row(&args[1]))
 		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
+	if (query->in_subquery && args[0].kind == CLAUSE_ROW && args[1].kind == CLAUSE_PARAMETER)
+		return clause_list_in_subquery(query, expr);
 	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_LOOKUP)
 		return match_with_parameter(query, MATCH_VALUE, &args[0], &args[1]);
 	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_STREAM)
@@ -404,7 +416,7 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG,
 						   "a bucket parameter cannot be the list that IN searches");
 	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
-					   "one side of IN must be a column of the table");
+					   "a column cannot be searched in a parameter here");
 }
 
 Clause
@@ -412,14 +424,18 @@ clause_overlap(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
 	if (args[0].kind == CLAUSE_ERROR || args[1].kind == CLAUSE_ERROR)
 		return clause_error;
-	if (clause_is_row(&args[0]) && clause_is_row(&args[1]))
+	if ((clause_is_row(&args[0]) && clause_is_row(&args[1])) ||
+		(clause_is_parameter(&args[0]) && clause_is_parameter(&args[1])))
 		return clause_apply_operator(query, expr, "operator&&", EXPR_OVERLAP_JSON, 0, args, 2);
-	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER)
-		return match_with_parameter(query, MATCH_OVERLAP, &args[0], &args[1]);
-	if (args[0].kind == CLAUSE_PARAMETER && clause_is_row(&args[1]))
-		return match_with_parameter(query, MATCH_OVERLAP, &args[1], &args[0]);
-	return clause_fail(query, expr, SYNC_ERROR_CONFIG,
-					   "one side of && must be a column of the table");
+	if (args[0].kind == CLAUSE_MATCH || args[1].kind == CLAUSE_MATCH)
+		return clause_fail(query, expr, SYNC_ERROR_CONFIG, "a comparison of a row with a "
+						   "parameter can stand only under AND and OR");
+	/* the service takes the parameter before && as one value, as it does before IN */
+	if (args[0].kind == CLAUSE_PARAMETER)
+		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
+	if (query->in_subquery)
+		return clause_list_in_subquery(query, expr);
+	return match_with_parameter(query, MATCH_OVERLAP, &args[0], &args[1]);
 }
 
 /* ---------------------------------------------------------------- operators */
@@ -543,6 +559,35 @@ name_is(const SqlName *name, const char *text)
 		memcmp(name->text, text, name->len) == 0;
 }
 
+/* the service takes nothing but literals */
+static bool
+check_request_arguments(QueryCompiler *query, const SqlExpr *expr, const char *name, int arg_count)
+{
+	if (expr->call.arg_count != arg_count)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, expr->offset, "%s() takes %s", name,
+					 arg_count == 0 ? "no argument" : "one argument");
+		return false;
+	}
+	for (int i = 0; i < arg_count; i++)
+	{
+		switch (expr->call.args[i]->kind)
+		{
+			case SQL_NULL:
+			case SQL_BOOLEAN:
+			case SQL_INTEGER:
+			case SQL_REAL:
+			case SQL_STRING:
+				break;
+			default:
+				compile_fail(query, SYNC_ERROR_CONFIG, expr->call.args[i]->offset,
+							 "the argument of %s() must be a constant", name);
+				return false;
+		}
+	}
+	return true;
+}
+
 /* request.user_id() and its like */
 static Clause
 compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
@@ -551,12 +596,13 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	{
 		const char *name;
 		bool		is_token;
+		int			arg_count;
 		const char *identity;
 	}			functions[] = {
-		{"user_id", true, "request.user_id"},
-		{"jwt", true, "request.jwt"},
-		{"parameters", false, "request.parameters"},
-		{"parameter", false, "request.parameter"},
+		{"user_id", true, 0, "request.user_id"},
+		{"jwt", true, 0, "request.jwt"},
+		{"parameters", false, 0, "request.parameters"},
+		{"parameter", false, 1, "request.parameter"},
 	};
 
 	if (query->kind == QUERY_DATA)
@@ -571,12 +617,8 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	{
 		if (!name_is(&expr->call.name, functions[i].name))
 			continue;
-		for (int a = 0; a < expr->call.arg_count; a++)
-		{
-			if (args[a].kind != CLAUSE_STATIC)
-				return clause_fail(query, expr->call.args[a], SYNC_ERROR_CONFIG,
-								   "arguments of request functions must be constants");
-		}
+		if (!check_request_arguments(query, expr, functions[i].identity, functions[i].arg_count))
+			return clause_error;
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_call(query, functions[i].identity, args, expr->call.arg_count),
@@ -622,27 +664,17 @@ compile_stream_call(QueryCompiler *query, const SqlExpr *expr, const char *sourc
 
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 	{
+		const char *name;
+
 		if (!name_is(&expr->call.name, functions[i].name) || (functions[i].auth_only && !is_auth))
 			continue;
-		if (expr->call.arg_count != functions[i].arg_count)
-		{
-			compile_fail(query, SYNC_ERROR_CONFIG, expr->offset, "%s.%s() takes %s", source,
-						 functions[i].name, functions[i].arg_count == 0 ? "no argument" :
-						 "one argument");
+		name = arena_printf(query->compiler->arena, "%s.%s", source, functions[i].name);
+		if (!check_request_arguments(query, expr, name, functions[i].arg_count))
 			return clause_error;
-		}
-		for (int a = 0; a < expr->call.arg_count; a++)
-		{
-			if (args[a].kind != CLAUSE_STATIC)
-				return clause_fail(query, expr->call.args[a], SYNC_ERROR_CONFIG,
-								   "arguments of request functions must be constants");
-		}
 		query->uses_subscription |= strcmp(source, "subscription") == 0;
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
-			.identity = identity_of_call(query, arena_printf(query->compiler->arena, "%s.%s", source,
-															 functions[i].name),
-										 args, expr->call.arg_count),
+			.identity = identity_of_call(query, name, args, expr->call.arg_count),
 		};
 	}
 	compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
@@ -742,6 +774,9 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 	SyncString	name = sql_name_string(&expr->column.name);
 	Clause		clause;
 
+	if (sql_name_is_set(qualifier))
+		compile_check_case(query, qualifier);
+	compile_check_case(query, &expr->column.name);
 	if (sql_name_is_set(&expr->column.schema))
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG,
 						   "a column can be qualified by its table only, without the schema");
@@ -774,7 +809,6 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 			.identity = identity_of_column(query, query->table_name, name),
 		};
 	}
-	compile_check_case(query, &expr->column.name);
 	return (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),

@@ -163,7 +163,7 @@ match_array(Evaluation *evaluation, const PlanMatch *match, SyncValue value,
 	JsonNumbers numbers = match->kind == MATCH_MEMBERS ? JSON_NUMBERS_EXACT : JSON_NUMBERS_PLAIN;
 
 	*array = NULL;
-	if (value_is_null(value) && match->kind != MATCH_OVERLAP)
+	if (match->kind == MATCH_OVERLAP ? value.type == SYNC_BLOB : value_is_null(value))
 		return true;
 	if (value.type == SYNC_TEXT)
 	{

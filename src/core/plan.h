@@ -29,7 +29,7 @@ typedef enum MatchKind
 	MATCH_EQUAL,				/* {key: expr}; nothing if it is NULL or a blob */
 	MATCH_VALUE,				/* {key: expr}; nothing if it is a blob */
 	MATCH_ELEMENTS,				/* {key: e} for each raw element of the JSON array expr */
-	MATCH_OVERLAP,				/* the same, but NULL instead of an array is an error */
+	MATCH_OVERLAP,				/* the same, but NULL is an error, and a blob has no elements */
 	MATCH_MEMBERS,				/* {key: e} for each element as a value (6.2) of that array */
 	MATCH_AND,					/* combinations of the children's sets, left to right */
 	MATCH_OR					/* the children's sets, one after the other */

@@ -293,6 +293,11 @@ test_simple_conditions_are_folded(void **state)
 	assert_stems("n = 1 OR true", 1);
 	assert_stems("x = auth.user_id() OR false", 2);
 	assert_stems("true AND (false OR NOT true)", 1);
+	assert_stems("'a' IN auth.parameter('b') OR auth.user_id() IN '[\"a\"]'", 1);
+	assert_stems("'[\"a\"]' && auth.parameter('b') OR auth.parameter('a') IN auth.parameter('b')", 1);
+	/* conditions on the request are nothing that a row could fail */
+	assert_buckets("SELECT id FROM t WHERE 'a' IN auth.parameter('b') AND '[1]' && auth.parameter('c')",
+				   "id", (SyncValue[]) {text("1")}, "s|0[]");
 }
 
 static void
@@ -302,6 +307,8 @@ test_not(void **state)
 
 	(void) state;
 	assert_stems("NOT (n = 1 AND auth.parameter('a'))", 2);
+	assert_stems("x = auth.user_id() AND NOT (n = 1 AND auth.parameter('a'))", 2);
+	assert_stems("NOT ((n = 1 OR auth.parameter('a')) OR m = 1)", 1);
 	assert_stems("NOT (n = 1 OR auth.parameter('a'))", 1);
 	assert_stems("NOT (n = 1 OR NOT (x = auth.user_id()))", 1);
 
@@ -320,6 +327,12 @@ test_not(void **state)
 				   ROW(text("[\"b\"]"), value_null()), "s|0[]");
 	assert_buckets("SELECT id FROM t WHERE NOT (x NOT IN auth.parameter('a'))", columns,
 				   ROW(text("X"), value_null()), "s|0[\"X\"]");
+
+	/* what the service cannot load */
+	assert_refused("SELECT id FROM t WHERE NOT (n = 1 AND auth.parameter('a') AND m = 1)",
+				   SYNC_ERROR_UNSUPPORTED, 29, "NOT");
+	assert_refused("SELECT id FROM t WHERE NOT (m = 1 OR n = 1 AND auth.parameter('a'))",
+				   SYNC_ERROR_UNSUPPORTED, 29, "NOT");
 
 	assert_refused("SELECT id FROM t WHERE NOT (n = 1 AND x = auth.user_id())",
 				   SYNC_ERROR_CONFIG, 39, "NOT");
@@ -399,6 +412,11 @@ test_values_of_arrays(void **state)
 				   "s|0[9007199254740993] s|0[1] s|0[1.5] s|0[1] s|0[null] "
 				   "s|0[\"{\\\"b\\\":[1]}\"] s|0[\"[2]\"] s|0[\"a\"] s|0[\"a\"]");
 
+	assert_buckets(parameter_first, columns, ROW(value_null()), "");
+	assert_buckets(with_parameter, columns, ROW(value_blob("[1]", 3)), "");
+	assert_buckets(parameter_first, columns, ROW(value_blob("[1]", 3)), "!");
+	assert_buckets(in_column, columns, ROW(value_blob("[1]", 3)), "!");
+	assert_buckets(with_subquery, columns, ROW(value_blob("[1]", 3)), "!");
 	assert_buckets(in_column, columns, ROW(value_null()), "");
 	assert_buckets(with_parameter, columns, ROW(value_null()), "!");
 	assert_buckets(with_subquery, columns, ROW(value_null()), "");
@@ -589,8 +607,8 @@ test_entries(void **state)
 	static const char *plain = "SELECT id FROM t WHERE x IN (SELECT k FROM u "
 		"WHERE uid = auth.user_id() AND org = 'O')";
 	static const char *arrays = "SELECT id FROM t WHERE x IN (SELECT upper(a.k) FROM u AS a "
-		"WHERE auth.parameter('admin') AND auth.parameter('t') IN a.tags AND a.uid IN "
-		"auth.parameter('ids'))";
+		"WHERE auth.parameter('admin') AND auth.parameter('t') IN a.tags "
+		"AND a.uid = auth.parameter('u'))";
 
 	(void) state;
 	assert_entries(plain, "u", columns,
@@ -650,6 +668,12 @@ test_subqueries_are_checked(void **state)
 				   "another");
 	assert_refused("SELECT id FROM t WHERE auth.parameter('a') && (SELECT k FROM u WHERE n = auth.user_id())",
 				   SYNC_ERROR_UNSUPPORTED, 24, "&&");
+	assert_refused("SELECT id FROM t WHERE 'a' IN (SELECT k FROM u WHERE n = auth.user_id())",
+				   SYNC_ERROR_CONFIG, 24, "constant");
+	assert_refused("SELECT id FROM t WHERE x IN (SELECT k FROM u WHERE n IN auth.parameter('a'))",
+				   SYNC_ERROR_UNSUPPORTED, 52, "list");
+	assert_refused("SELECT id FROM t WHERE x IN (SELECT k FROM u WHERE n && auth.parameter('a'))",
+				   SYNC_ERROR_UNSUPPORTED, 52, "list");
 	assert_refused("SELECT id FROM t WHERE (x IN (SELECT k FROM u WHERE n = auth.user_id())) = 1",
 				   SYNC_ERROR_CONFIG, 31, "subquery");
 	assert_refused("SELECT id FROM t WHERE x = (SELECT k FROM u WHERE n = auth.user_id())",
@@ -670,16 +694,14 @@ test_functions(void **state)
 	assert_refused("SELECT id FROM t WHERE x = auth.parameters('a')", SYNC_ERROR_CONFIG, 28,
 				   "no argument");
 	assert_refused("SELECT id FROM t WHERE x = auth.parameter(y)", SYNC_ERROR_CONFIG, 43,
-				   "constants");
+				   "constant");
 	assert_refused("SELECT id FROM t WHERE x = request.user_id()", SYNC_ERROR_CONFIG, 28, "request");
 	assert_refused("SELECT id FROM t WHERE x = bucket.p", SYNC_ERROR_CONFIG, 28, "bucket");
 	assert_refused("SELECT id FROM t WHERE x = user_parameters.p", SYNC_ERROR_CONFIG, 28,
 				   "user_parameters");
 	assert_refused("SELECT id, auth.user_id() AS u FROM t", SYNC_ERROR_CONFIG, 12, "item");
-	assert_refused("SELECT id FROM t WHERE auth.parameter('a') IN auth.parameter('b')",
-				   SYNC_ERROR_UNSUPPORTED, 24, "column");
-	assert_refused("SELECT id FROM t WHERE auth.parameter('a') && auth.parameter('b')",
-				   SYNC_ERROR_CONFIG, 24, "column");
+	assert_refused("SELECT id FROM t WHERE x = auth.parameter(upper('a'))", SYNC_ERROR_CONFIG, 43,
+				   "constant");
 	assert_refused("SELECT id FROM t WHERE x < auth.user_id()", SYNC_ERROR_CONFIG, 24, "mix");
 	assert_refused("SELECT x FROM t", SYNC_ERROR_CONFIG, 8, "id");
 }
@@ -711,6 +733,17 @@ test_auto_subscribe(void **state)
 	assert_int_equal(count_messages(RULES_WARNING), 2);
 	assert_non_null(compile_stream("    query: SELECT id FROM t WHERE x = subscription.parameter('a')"));
 	assert_int_equal(count_messages(RULES_WARNING), 1);
+}
+
+/* the service sees only some of the names that are folded */
+static void
+test_case_warnings(void **state)
+{
+	(void) state;
+	compile_ok("SELECT ID FROM T WHERE T.N = 1 AND \"X\" = auth.USER_ID()");
+	assert_int_equal(count_messages(RULES_WARNING), 1 + 4);
+	compile_ok("SELECT A.id FROM public.T AS a WHERE x IN (SELECT k FROM U WHERE uid = auth.user_id())");
+	assert_int_equal(count_messages(RULES_WARNING), 1 + 2);
 }
 
 /* ---------------------------------------------------------------- limits */
@@ -815,7 +848,7 @@ test_memory(void **state)
 {
 	static const char yaml[] = "config:\n  edition: 2\nstreams:\n  s:\n    query: SELECT id FROM t "
 		"WHERE (x = auth.user_id() OR n = 1) AND (a && (SELECT k FROM u WHERE uid = auth.user_id()) "
-		"OR auth.user_id() IN (SELECT uid FROM u WHERE k IN auth.parameter('a')))";
+		"OR auth.user_id() IN (SELECT uid FROM u WHERE k = auth.parameter('a')))";
 	RulesOptions options = {.default_schema = "public"};
 	BucketNaming naming = {.prefix = str("")};
 	const SyncValue values[] = {text("1"), text("X"), value_integer(1), text("[1,2]")};
@@ -1113,6 +1146,7 @@ main(void)
 		alpha_test(test_functions),
 		alpha_test(test_all_errors_at_once),
 		alpha_test(test_auto_subscribe),
+		alpha_test(test_case_warnings),
 		alpha_test(test_products_are_bounded),
 		alpha_test(test_streams_share_the_bound),
 		alpha_test(test_deep_conditions),
