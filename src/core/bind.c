@@ -76,7 +76,7 @@ bind_match(Binder *binder, const PlanMatch *match)
 	return bound;
 }
 
-/* counts leaves; false if the tree is no plain conjunction with one value per key */
+/* counts leaves; false if the tree is no plain conjunction with one comparison per key */
 static bool
 match_is_simple(const PlanMatch *match, BoundSource *source)
 {
@@ -85,6 +85,12 @@ match_is_simple(const PlanMatch *match, BoundSource *source)
 		case MATCH_CONDITION:
 			source->condition_count++;
 			return true;
+		case MATCH_ELEMENTS:
+		case MATCH_OVERLAP:
+		case MATCH_MEMBERS:
+			if (source->rules == SOURCE_LEGACY)
+				return false;
+			/* FALLTHROUGH */
 		case MATCH_EQUAL:
 		case MATCH_VALUE:
 			if (source->keys[match->key] != NULL)
@@ -98,7 +104,6 @@ match_is_simple(const PlanMatch *match, BoundSource *source)
 					return false;
 			}
 			return true;
-		case MATCH_ELEMENTS:
 		case MATCH_OR:
 			return false;
 	}
@@ -316,20 +321,61 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 	}
 }
 
-static void
-bind_source(Binder *binder, const PlanSource *plan, BoundSource *source)
+/*
+ * sync-rules.md, 4: the conditions of an alpha stream look for the row under
+ * the table's name as the rules have it.  With a wildcard they find none, so
+ * no column exists for them.
+ */
+static bool
+row_is_unseen(Binder *binder, const PlanSource *plan)
 {
+	return plan->rules == SOURCE_ALPHA &&
+		!sync_string_equal(plan->table.table, binder->scope.table);
+}
+
+/* the fields of another source of the same query */
+static void
+share_items(const BoundSource *other, BoundSource *source)
+{
+	source->field_count = other->field_count;
+	source->fields = other->fields;
+	source->id_field = other->id_field;
+	source->has_repeated = other->has_repeated;
+	source->json_key_bytes = other->json_key_bytes;
+	source->check_count = other->check_count;
+	source->checks = other->checks;
+}
+
+/* same_items: a bound source with the same items, or NULL */
+static void
+bind_source(Binder *binder, const PlanSource *plan, BoundSource *source, bool is_index,
+			const BoundSource *same_items)
+{
+	static const SyncRowType no_columns = {.column_count = 0};
 	SyncString	table = plan->output_table.len > 0 ? plan->output_table : binder->scope.table;
+	ExprScope	scope = binder->scope;
 
 	source->rules = plan->rules;
-	binder->scope.has_suffix_column = plan->suffix_column && pattern_is_wildcard(plan->table.table);
+	scope.has_suffix_column = plan->suffix_column && pattern_is_wildcard(plan->table.table);
 	source->output_table = text_well_formed(copy_string(table, binder->arena), binder->arena);
 	source->expansion_count = plan->expansion_count;
 	source->expansions = arena_array(binder->arena, const Expr *, (size_t) plan->expansion_count);
 	for (int i = 0; i < plan->expansion_count; i++)
-		source->expansions[i] = expr_bind(plan->expansions[i], &binder->scope, binder->arena);
+		source->expansions[i] = expr_bind(plan->expansions[i], &scope, binder->arena);
+	binder->scope = scope;
+	if (row_is_unseen(binder, plan))
+	{
+		binder->scope.row_type = &no_columns;
+		binder->scope.has_suffix_column = false;
+	}
 	bind_where(binder, plan, source);
-	bind_items(binder, plan, source);
+	if (!is_index)
+		binder->scope = scope;
+	if (same_items != NULL)
+		share_items(same_items, source);
+	else
+		bind_items(binder, plan, source);
+	binder->scope = scope;
 }
 
 /* ---------------------------------------------------------------- plan */
@@ -348,6 +394,13 @@ bind_bucket(Binder *binder, const PlanBucket *plan, int bound_source, BoundBucke
 	bucket->source = bound_source;
 }
 
+/* (an array without elements may have the address of another) */
+static bool
+same_query(const PlanSource *a, const PlanSource *b)
+{
+	return a->items == b->items && a->item_count == b->item_count && a->item_count > 0;
+}
+
 /* every source that reads the table, once; buckets refer to them */
 static void
 bind_buckets(Binder *binder)
@@ -360,11 +413,18 @@ bind_buckets(Binder *binder)
 	binding->sources = arena_array(binder->arena, BoundSource, (size_t) plan->source_count);
 	for (int i = 0; i < plan->source_count; i++)
 	{
+		const BoundSource *same_items = NULL;
+
+		/* the variants of an alpha stream stand in a row */
+		if (i > 0 && bound[i - 1] >= 0 && same_query(&plan->sources[i], &plan->sources[i - 1]))
+			same_items = &binding->sources[bound[i - 1]];
+
 		bound[i] = -1;
 		if (!binder_table_fits(binder, &plan->sources[i].table))
 			continue;
 		bound[i] = binding->source_count;
-		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++]);
+		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++], false,
+					same_items);
 	}
 	for (int i = 0; i < plan->bucket_count; i++)
 	{
@@ -403,7 +463,7 @@ bind_indexes(Binder *binder)
 		bound = &binding->indexes[binding->index_count++];
 		bound->lookup_name = copy_string(index->lookup_name, binder->arena);
 		bound->query_id = copy_string(index->query_id, binder->arena);
-		bind_source(binder, &index->source, &bound->source);
+		bind_source(binder, &index->source, &bound->source, true, NULL);
 	}
 }
 

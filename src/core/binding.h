@@ -34,14 +34,16 @@ typedef struct BoundSource
 
 	/*
 	 * Most queries are a conjunction of conditions and equalities with one
-	 * value for each key.  These are run straight from the two arrays; all
-	 * others (match != NULL) through lists of sets.
+	 * value for each key, and all of alpha streams are one of conditions and
+	 * one comparison for each key.  These are run straight from the two arrays;
+	 * all others (match != NULL) through lists of sets.
 	 */
 	const PlanMatch *match;
 	int			condition_count;
 	const Expr **conditions;
 	int			key_count;
-	const PlanMatch **keys;		/* by key: MATCH_EQUAL or MATCH_VALUE */
+	const PlanMatch **keys;		/* by key: MATCH_EQUAL or MATCH_VALUE; in alpha streams also
+								 * those with several values */
 
 	int			field_count;
 	BoundField *fields;			/* in output order */

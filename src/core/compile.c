@@ -80,12 +80,40 @@ report_sql_error(QueryCompiler *query, const ConfigSql *sql, const SyncError *er
 
 /* ---------------------------------------------------------------- statements */
 
+void
+compile_query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind)
+{
+	memset(query, 0, sizeof(*query));
+	query->compiler = compiler;
+	query->kind = kind;
+}
+
+const SqlSelect *
+compile_statement(QueryCompiler *query, const SqlStatement *statement)
+{
+	int			clause;
+
+	if (statement->kind != SQL_SELECT)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, statement->offset,
+					 "only SELECT statements are supported");
+		return NULL;
+	}
+	clause = sql_first_clause(statement->select);
+	if (clause >= 0)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, statement->select->clauses[clause],
+					 "%s is not supported", sql_clause_name((SqlClause) clause));
+		return NULL;
+	}
+	return statement->select;
+}
+
 const SqlSelect *
 compile_select(QueryCompiler *query, const ConfigSql *sql)
 {
 	const SqlStatement *statement;
 	SyncError	error;
-	int			clause;
 
 	query->node = sql->node;
 	query->script = sql_parse(sql->text.data, sql->text.len, query->compiler->arena, &error);
@@ -101,20 +129,7 @@ compile_select(QueryCompiler *query, const ConfigSql *sql)
 					 "only one statement is allowed");
 		return NULL;
 	}
-	if (statement->kind != SQL_SELECT)
-	{
-		compile_fail(query, SYNC_ERROR_CONFIG, statement->offset,
-					 "only SELECT statements are supported");
-		return NULL;
-	}
-	clause = sql_first_clause(statement->select);
-	if (clause >= 0)
-	{
-		compile_fail(query, SYNC_ERROR_CONFIG, statement->select->clauses[clause],
-					 "%s is not supported", sql_clause_name((SqlClause) clause));
-		return NULL;
-	}
-	return statement->select;
+	return compile_statement(query, statement);
 }
 
 /*
@@ -144,9 +159,10 @@ pattern_of_source(QueryCompiler *query, const SqlSource *source, TablePattern *p
 				return false;
 			}
 		}
-		compile_check_case(query, &source->schema);
 	}
-	compile_check_case(query, &source->name);
+	/* as in the service, which cannot tell the parts of a longer name apart */
+	else if (!sql_name_is_set(&source->alias))
+		compile_check_case(query, &source->name);
 	pattern->schema = schema;
 	return true;
 }

@@ -57,6 +57,7 @@ typedef enum QueryKind
 {
 	QUERY_DATA,					/* parameters: bucket.x */
 	QUERY_LOOKUP,				/* parameters: of the request */
+	QUERY_STREAM,				/* parameters: of a stream's request (sync-rules.md, 4) */
 	QUERY_STATIC,				/* no table */
 	QUERY_EXPAND				/* FROM json_each(...) */
 } QueryKind;
@@ -73,15 +74,22 @@ typedef struct QueryCompiler
 	int			key_capacity;
 	SyncString *keys;
 	bool	   *key_expands;	/* by key: from "row IN parameter" */
+	bool		uses_subscription;	/* parameters of a subscription take part */
+	bool		in_subquery;	/* of an alpha stream */
 } QueryCompiler;
 
 /* ---- compile.c: statements, tables, names */
+
+extern void compile_query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind);
 
 /*
  * Parses one SELECT without any clause that cannot be used.  NULL, reported,
  * if it is something else.
  */
 extern const SqlSelect *compile_select(QueryCompiler *query, const ConfigSql *sql);
+
+/* the same of a statement that is parsed, as a subquery is */
+extern const SqlSelect *compile_statement(QueryCompiler *query, const SqlStatement *statement);
 
 /* the only table of a FROM; false, reported, if there is not exactly one */
 extern bool compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *pattern);
@@ -104,9 +112,19 @@ extern void compile_check_case(QueryCompiler *query, const SqlName *name);
 /* for "%.*s" in messages: a name cut to what is readable */
 #define SHOWN(s)	((s).len > 60 ? 60 : (int) (s).len), (s).data
 
-/* ---- compile_clause.c: expressions of legacy queries */
+/* ---- compile_clause.c: expressions of legacy queries and alpha streams */
 
 extern Clause compile_clause(QueryCompiler *query, const SqlExpr *expr);
+
+/* left AND right, left OR right: both of the row, or both of the request */
+extern Clause clause_and_or(QueryCompiler *query, const SqlExpr *expr, bool is_and,
+							const Clause *left, const Clause *right);
+
+/* NOT clause: no match */
+extern Clause clause_not(QueryCompiler *query, const SqlExpr *expr, const Clause *clause);
+
+/* expr, a && b, of the clauses of a and b */
+extern Clause clause_overlap(QueryCompiler *query, const SqlExpr *expr, const Clause *args);
 
 /* 3.3: as a condition; a row clause keeps its expression, a parameter is compared with 1 */
 extern Clause clause_as_match(QueryCompiler *query, const Clause *clause);
@@ -128,5 +146,20 @@ clause_is_parameter(const Clause *clause)
 extern void compile_bucket_definitions(Compiler *compiler);
 extern void compile_events(Compiler *compiler);
 extern void compile_payload(Compiler *compiler, const ConfigSql *sql);
+
+/* the items of a query whose rows go to buckets; false, reported, if one is wrong */
+extern bool compile_row_items(QueryCompiler *query, const SqlSelect *select, PlanSource *source);
+
+/* reports a query without an item "id" */
+extern void compile_check_id(QueryCompiler *query, const SqlSelect *select,
+							 const PlanSource *source);
+
+/* the output table of rows of a query's table: sync-rules.md, 3.1 */
+extern SyncString compile_output_table(const SqlSource *source);
+
+/* ---- compile_alpha.c */
+
+/* after the others, as it gives the plan's arrays room of its own */
+extern void compile_alpha_streams(Compiler *compiler);
 
 #endif							/* PGSYNC_COMPILE_H */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * compile_clause.c
- *	  Compiles the expressions of legacy queries: which of them are known now,
- *	  depend on the row, on the request, or tie one to the other
- *	  (sync-rules.md, 3.3 and 3.5).
+ *	  Compiles the expressions of legacy queries and alpha streams: which of
+ *	  them are known now, depend on the row, on the request, or tie one to the
+ *	  other (sync-rules.md, 3.3, 3.5 and 4).
  *
  * For replication a parameter's value does not matter, only which one it is:
  * so a parameter clause is no expression but an identity, and equal identities
@@ -297,6 +297,22 @@ combine_matches(QueryCompiler *query, MatchKind kind, const Clause *left, const 
 	return clause;
 }
 
+Clause
+clause_and_or(QueryCompiler *query, const SqlExpr *expr, bool is_and, const Clause *left,
+			  const Clause *right)
+{
+	Clause		args[2] = {*left, *right};
+
+	return clause_apply_operator(query, expr, is_and ? "and" : "or",
+								 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
+}
+
+Clause
+clause_not(QueryCompiler *query, const SqlExpr *expr, const Clause *clause)
+{
+	return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, clause, 1);
+}
+
 static Clause
 compile_and_or(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
@@ -308,8 +324,7 @@ compile_and_or(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	/* bucket parameters alone make no match, so clause_apply() refuses them */
 	if ((clause_is_row(&args[0]) && clause_is_row(&args[1])) ||
 		(clause_is_parameter(&args[0]) && clause_is_parameter(&args[1])))
-		return clause_apply_operator(query, expr, is_and ? "and" : "or",
-									 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
+		return clause_and_or(query, expr, is_and, &args[0], &args[1]);
 
 	left = clause_as_match(query, &args[0]);
 	right = clause_as_match(query, &args[1]);
@@ -369,6 +384,14 @@ compile_equal(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	return clause_apply_operator(query, expr, "operator=", EXPR_COMPARE, VALUE_EQ, args, 2);
 }
 
+/* only a stream's own rows are put under each value of a parameter that is a list */
+static Clause
+clause_list_in_subquery(QueryCompiler *query, const SqlExpr *expr)
+{
+	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
+					   "a parameter that is a list cannot be searched in a subquery");
+}
+
 static Clause
 compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
@@ -376,10 +399,16 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return clause_error;
 	if (clause_is_row(&args[0]) && clause_is_row(&args[1]))
 		return clause_apply_operator(query, expr, "operatorIN", EXPR_IN_JSON, 0, args, 2);
+	if (query->kind != QUERY_DATA && clause_is_parameter(&args[0]) && clause_is_parameter(&args[1]))
+		return clause_apply_operator(query, expr, "operatorIN", EXPR_IN_JSON, 0, args, 2);
 	if (args[0].kind == CLAUSE_PARAMETER && clause_is_row(&args[1]))
 		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
+	if (query->in_subquery && args[0].kind == CLAUSE_ROW && args[1].kind == CLAUSE_PARAMETER)
+		return clause_list_in_subquery(query, expr);
 	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_LOOKUP)
 		return match_with_parameter(query, MATCH_VALUE, &args[0], &args[1]);
+	if (clause_is_row(&args[0]) && args[1].kind == CLAUSE_PARAMETER && query->kind == QUERY_STREAM)
+		return match_with_parameter(query, MATCH_EQUAL, &args[0], &args[1]);
 	if (args[0].kind == CLAUSE_MATCH || args[1].kind == CLAUSE_MATCH)
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG, "a comparison of a row with a "
 						   "parameter can stand only under AND and OR");
@@ -387,7 +416,26 @@ compile_in(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG,
 						   "a bucket parameter cannot be the list that IN searches");
 	return clause_fail(query, expr, SYNC_ERROR_UNSUPPORTED,
-					   "one side of IN must be a column of the table");
+					   "a column cannot be searched in a parameter here");
+}
+
+Clause
+clause_overlap(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
+{
+	if (args[0].kind == CLAUSE_ERROR || args[1].kind == CLAUSE_ERROR)
+		return clause_error;
+	if ((clause_is_row(&args[0]) && clause_is_row(&args[1])) ||
+		(clause_is_parameter(&args[0]) && clause_is_parameter(&args[1])))
+		return clause_apply_operator(query, expr, "operator&&", EXPR_OVERLAP_JSON, 0, args, 2);
+	if (args[0].kind == CLAUSE_MATCH || args[1].kind == CLAUSE_MATCH)
+		return clause_fail(query, expr, SYNC_ERROR_CONFIG, "a comparison of a row with a "
+						   "parameter can stand only under AND and OR");
+	/* the service takes the parameter before && as one value, as it does before IN */
+	if (args[0].kind == CLAUSE_PARAMETER)
+		return match_with_parameter(query, MATCH_ELEMENTS, &args[1], &args[0]);
+	if (query->in_subquery)
+		return clause_list_in_subquery(query, expr);
+	return match_with_parameter(query, MATCH_OVERLAP, &args[0], &args[1]);
 }
 
 /* ---------------------------------------------------------------- operators */
@@ -444,12 +492,12 @@ compile_unary(QueryCompiler *query, const SqlExpr *expr)
 	switch (expr->op)
 	{
 		case SQL_OP_NOT:
-			return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, args, 1);
+			return clause_not(query, expr, args);
 		case SQL_OP_IS_NULL:
 			return clause_apply_operator(query, expr, "operator_is_null", EXPR_IS, 0, args, 2);
 		case SQL_OP_IS_NOT_NULL:
 			args[0] = clause_apply_operator(query, expr, "operator_is_null", EXPR_IS, 0, args, 2);
-			return clause_apply_operator(query, expr, "operator_not", EXPR_NOT, 0, args, 1);
+			return clause_not(query, expr, args);
 		default:
 			return clause_unsupported(query, expr, sql_operator_name(expr->op));
 	}
@@ -511,6 +559,35 @@ name_is(const SqlName *name, const char *text)
 		memcmp(name->text, text, name->len) == 0;
 }
 
+/* the service takes nothing but literals */
+static bool
+check_request_arguments(QueryCompiler *query, const SqlExpr *expr, const char *name, int arg_count)
+{
+	if (expr->call.arg_count != arg_count)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, expr->offset, "%s() takes %s", name,
+					 arg_count == 0 ? "no argument" : "one argument");
+		return false;
+	}
+	for (int i = 0; i < arg_count; i++)
+	{
+		switch (expr->call.args[i]->kind)
+		{
+			case SQL_NULL:
+			case SQL_BOOLEAN:
+			case SQL_INTEGER:
+			case SQL_REAL:
+			case SQL_STRING:
+				break;
+			default:
+				compile_fail(query, SYNC_ERROR_CONFIG, expr->call.args[i]->offset,
+							 "the argument of %s() must be a constant", name);
+				return false;
+		}
+	}
+	return true;
+}
+
 /* request.user_id() and its like */
 static Clause
 compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
@@ -519,12 +596,13 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	{
 		const char *name;
 		bool		is_token;
+		int			arg_count;
 		const char *identity;
 	}			functions[] = {
-		{"user_id", true, "request.user_id"},
-		{"jwt", true, "request.jwt"},
-		{"parameters", false, "request.parameters"},
-		{"parameter", false, "request.parameter"},
+		{"user_id", true, 0, "request.user_id"},
+		{"jwt", true, 0, "request.jwt"},
+		{"parameters", false, 0, "request.parameters"},
+		{"parameter", false, 1, "request.parameter"},
 	};
 
 	if (query->kind == QUERY_DATA)
@@ -539,12 +617,8 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	{
 		if (!name_is(&expr->call.name, functions[i].name))
 			continue;
-		for (int a = 0; a < expr->call.arg_count; a++)
-		{
-			if (args[a].kind != CLAUSE_STATIC)
-				return clause_fail(query, expr->call.args[a], SYNC_ERROR_CONFIG,
-								   "arguments of request functions must be constants");
-		}
+		if (!check_request_arguments(query, expr, functions[i].identity, functions[i].arg_count))
+			return clause_error;
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_call(query, functions[i].identity, args, expr->call.arg_count),
@@ -555,6 +629,59 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 	compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
 				 "there is no function request.%.*s()", SHOWN(sql_name_string(&expr->call.name)));
 	report_hint(query->compiler->report, "There are user_id(), jwt(), parameters(), parameter().");
+	return clause_error;
+}
+
+/* auth.user_id() and its like; NULL: the schema is no source of parameters */
+static const char *
+stream_source(const SqlName *schema)
+{
+	static const char *const sources[] = {"auth", "connection", "subscription"};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		if (name_is(schema, sources[i]))
+			return sources[i];
+	}
+	return NULL;
+}
+
+static Clause
+compile_stream_call(QueryCompiler *query, const SqlExpr *expr, const char *source,
+					const Clause *args)
+{
+	static const struct
+	{
+		const char *name;
+		bool		auth_only;
+		int			arg_count;
+	}			functions[] = {
+		{"user_id", true, 0},
+		{"parameters", false, 0},
+		{"parameter", false, 1},
+	};
+	bool		is_auth = strcmp(source, "auth") == 0;
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+	{
+		const char *name;
+
+		if (!name_is(&expr->call.name, functions[i].name) || (functions[i].auth_only && !is_auth))
+			continue;
+		name = arena_printf(query->compiler->arena, "%s.%s", source, functions[i].name);
+		if (!check_request_arguments(query, expr, name, functions[i].arg_count))
+			return clause_error;
+		query->uses_subscription |= strcmp(source, "subscription") == 0;
+		return (Clause) {
+			.kind = CLAUSE_PARAMETER,
+			.identity = identity_of_call(query, name, args, expr->call.arg_count),
+		};
+	}
+	compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
+				 "there is no function %s.%.*s()", source,
+				 SHOWN(sql_name_string(&expr->call.name)));
+	report_hint(query->compiler->report, "There are %sparameters() and parameter().",
+				is_auth ? "user_id(), " : "");
 	return clause_error;
 }
 
@@ -585,17 +712,22 @@ compile_function_call(QueryCompiler *query, const SqlExpr *expr, const Clause *a
 static Clause
 compile_call(QueryCompiler *query, const SqlExpr *expr)
 {
-	bool		of_request = name_is(&expr->call.schema, "request");
+	bool		of_stream = query->kind == QUERY_STREAM;
+	bool		of_request = !of_stream && name_is(&expr->call.schema, "request");
+	const char *source = of_stream ? stream_source(&expr->call.schema) : NULL;
 	Clause	   *args;
 
 	if (expr->call.extras != 0)
 		return clause_unsupported(query, expr, "a call with more than arguments");
-	if (sql_name_is_set(&expr->call.schema) && !of_request)
+	if (sql_name_is_set(&expr->call.schema) && !of_request && source == NULL)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.schema.offset,
 					 "there is no function %.*s.%.*s()",
 					 SHOWN(sql_name_string(&expr->call.schema)),
 					 SHOWN(sql_name_string(&expr->call.name)));
+		if (of_stream && name_is(&expr->call.schema, "request"))
+			report_hint(query->compiler->report,
+						"Streams have auth, connection and subscription instead of request.");
 		return clause_error;
 	}
 	args = arena_array(query->compiler->arena, Clause, (size_t) expr->call.arg_count);
@@ -605,6 +737,8 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 		if (args[i].kind == CLAUSE_ERROR)
 			return clause_error;
 	}
+	if (source != NULL)
+		return compile_stream_call(query, expr, source, args);
 	return of_request ? compile_request_call(query, expr, args) :
 		compile_function_call(query, expr, args);
 }
@@ -619,6 +753,8 @@ compile_parameter_column(QueryCompiler *query, const SqlExpr *expr, Clause *clau
 	bool		is_token = name_is(qualifier, "token_parameters");
 	bool		is_request = name_is(qualifier, "user_parameters");
 
+	if (query->kind == QUERY_STREAM)
+		return false;
 	if (query->kind == QUERY_DATA ? !name_is(qualifier, "bucket") : !is_token && !is_request)
 		return false;
 	*clause = (Clause) {
@@ -638,6 +774,9 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 	SyncString	name = sql_name_string(&expr->column.name);
 	Clause		clause;
 
+	if (sql_name_is_set(qualifier))
+		compile_check_case(query, qualifier);
+	compile_check_case(query, &expr->column.name);
 	if (sql_name_is_set(&expr->column.schema))
 		return clause_fail(query, expr, SYNC_ERROR_CONFIG,
 						   "a column can be qualified by its table only, without the schema");
@@ -670,7 +809,6 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 			.identity = identity_of_column(query, query->table_name, name),
 		};
 	}
-	compile_check_case(query, &expr->column.name);
 	return (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),

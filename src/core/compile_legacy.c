@@ -23,14 +23,6 @@ typedef struct Definition
 	SyncString *parameters;		/* bucket parameters, in order */
 } Definition;
 
-static void
-query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind)
-{
-	memset(query, 0, sizeof(*query));
-	query->compiler = compiler;
-	query->kind = kind;
-}
-
 /* gives the keys in a match their final places */
 static void
 match_place_keys(PlanMatch *match, const int *places)
@@ -65,14 +57,14 @@ compile_row_item(QueryCompiler *query, const SqlItem *item, PlanItem *plan)
 	if (!clause_is_row(&clause))
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, item->expr->offset,
-					 "an item of a data query can use columns and constants only");
+					 "an item can use columns of the table and constants only");
 		return false;
 	}
 	plan->expr = clause.expr;
 	return true;
 }
 
-static bool
+bool
 compile_row_items(QueryCompiler *query, const SqlSelect *select, PlanSource *source)
 {
 	bool		ok = true;
@@ -88,8 +80,8 @@ compile_row_items(QueryCompiler *query, const SqlSelect *select, PlanSource *sou
 	return ok;
 }
 
-static void
-check_id_item(QueryCompiler *query, const SqlSelect *select, const PlanSource *source)
+void
+compile_check_id(QueryCompiler *query, const SqlSelect *select, const PlanSource *source)
 {
 	for (int i = 0; i < source->item_count; i++)
 	{
@@ -105,8 +97,8 @@ check_id_item(QueryCompiler *query, const SqlSelect *select, const PlanSource *s
 
 /* ---------------------------------------------------------------- data queries */
 
-static SyncString
-output_table_of(const SqlSource *source)
+SyncString
+compile_output_table(const SqlSource *source)
 {
 	if (sql_name_is_set(&source->alias))
 		return sql_name_string(&source->alias);
@@ -208,14 +200,14 @@ compile_data_query(Definition *definition, const ConfigSql *sql, PlanBucket *buc
 
 	/* a query that could not be compiled may have left something in its place */
 	memset(source, 0, sizeof(*source));
-	query_init(&query, compiler, QUERY_DATA);
+	compile_query_init(&query, compiler, QUERY_DATA);
 	select = compile_select(&query, sql);
 	if (select == NULL || !compile_table(&query, select, &source->table))
 		return;
-	source->output_table = output_table_of(&select->sources[0]);
+	source->output_table = compile_output_table(&select->sources[0]);
 	source->suffix_column = true;
 	if (compile_row_items(&query, select, source))
-		check_id_item(&query, select, source);
+		compile_check_id(&query, select, source);
 	compile_data_where(definition, &query, select, source);
 	compile_add_table(compiler, &source->table);
 	bucket->sources[bucket->source_count++] = plan->source_count++;
@@ -508,7 +500,7 @@ compile_parameter_query(Definition *definition, const ConfigSql *sql, int number
 	QueryCompiler query;
 
 	memset(index, 0, sizeof(*index));
-	query_init(&query, compiler, QUERY_STATIC);
+	compile_query_init(&query, compiler, QUERY_STATIC);
 	select = compile_select(&query, sql);
 	if (select == NULL || !compile_parameter_select(definition, &query, select, index))
 	{
@@ -566,7 +558,7 @@ compile_payload(Compiler *compiler, const ConfigSql *sql)
 	const SqlSelect *select;
 	QueryCompiler query;
 
-	query_init(&query, compiler, QUERY_DATA);
+	compile_query_init(&query, compiler, QUERY_DATA);
 	select = compile_select(&query, sql);
 	if (select == NULL || !compile_table(&query, select, &source.table))
 		return;

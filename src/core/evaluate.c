@@ -241,7 +241,7 @@ result_add_row(Evaluation *evaluation, SourceResult *result)
 	return &result->rows[result->row_count++];
 }
 
-/* keys first: most rows that are in no bucket need no JSON */
+/* legacy and alpha; keys first: most rows that are in no bucket need no JSON */
 static bool
 legacy_combination(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 {
@@ -273,8 +273,8 @@ source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
 	SourceRow  *row = result_add_row(evaluation, result);
 	bool		ok;
 
-	ok = source->rules == SOURCE_LEGACY ? legacy_combination(evaluation, source, row) :
-		compiled_combination(evaluation, source, row);
+	ok = source->rules == SOURCE_COMPILED ? compiled_combination(evaluation, source, row) :
+		legacy_combination(evaluation, source, row);
 	if (!ok)
 		return false;
 	if (row->keys.set_count == 0)

@@ -53,10 +53,13 @@ extern void record_error(Evaluation *evaluation);
 
 /* ---- evaluate_keys.c */
 
-/* the sets of a legacy WHERE for this row; all terms are evaluated */
+/*
+ * The sets of a legacy or alpha WHERE for this row.  Of a legacy one all terms
+ * are evaluated.
+ */
 extern bool keys_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys);
 
-/* a legacy query evaluates all its conditions, a compiled one up to the first false */
+/* a legacy query evaluates all its conditions, others up to the first false */
 extern bool conditions_evaluate(Evaluation *evaluation, const BoundSource *source, bool *matches);
 
 /* the one set of a source without a match tree; *counts: none of it is missing */

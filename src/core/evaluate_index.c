@@ -4,6 +4,8 @@
  *	  Parameter rows: what is stored under which lookup for a row of a table.
  *
  * Invariant: as for buckets, an index that fails leaves nothing but its error.
+ * (In the service the subqueries of alpha streams are not so well protected:
+ * there, a row that one of them cannot evaluate stops replication.)
  *
  *-------------------------------------------------------------------------
  */
@@ -12,9 +14,12 @@
 #include "bson_bytes.h"
 #include "evaluate.h"
 
-/* the array of one document with the index's columns: blobs and undefined are left out */
+/*
+ * The array of one document with the index's columns: blobs and undefined are
+ * left out; *whole: none was a blob.
+ */
 static bool
-parameter_rows(Evaluation *evaluation, const BoundSource *source, SyncString *rows)
+parameter_rows(Evaluation *evaluation, const BoundSource *source, SyncString *rows, bool *whole)
 {
 	SyncBuffer	buffer;
 	size_t		array;
@@ -31,7 +36,9 @@ parameter_rows(Evaluation *evaluation, const BoundSource *source, SyncString *ro
 
 		if (!field_value(evaluation, &source->fields[i], &value))
 			return false;
-		if (value.type != SYNC_BLOB)
+		if (value.type == SYNC_BLOB)
+			*whole = false;
+		else
 			bson_append_value(&buffer, source->fields[i].name, value);
 	}
 	bson_end(&buffer, document);
@@ -69,7 +76,7 @@ emit_parameter_row(Evaluation *evaluation, const BoundIndex *index, const SyncVa
 	};
 }
 
-/* ---------------------------------------------------------------- legacy */
+/* ---------------------------------------------------------------- legacy and alpha */
 
 static void
 legacy_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
@@ -77,13 +84,16 @@ legacy_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 	const BoundSource *source = &index->source;
 	KeySets		keys = {0};
 	SyncString	rows = {NULL, 0};
+	bool		whole = true;
 
 	if (!keys_evaluate(evaluation, source, &keys) ||
-		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows)))
+		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows, &whole)))
 	{
 		record_error(evaluation);
 		return;
 	}
+	if (source->rules == SOURCE_ALPHA && !whole)
+		return;
 	for (int s = 0; s < keys.set_count; s++)
 		emit_parameter_row(evaluation, index, key_set(&keys, s, source->key_count), rows);
 }
@@ -256,8 +266,8 @@ compiled_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 void
 index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 {
-	if (index->source.rules == SOURCE_LEGACY)
-		legacy_index_evaluate(evaluation, index);
-	else
+	if (index->source.rules == SOURCE_COMPILED)
 		compiled_index_evaluate(evaluation, index);
+	else
+		legacy_index_evaluate(evaluation, index);
 }

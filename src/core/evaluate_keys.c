@@ -2,7 +2,7 @@
  *
  * evaluate_keys.c
  *	  Which sets of key values a row has by a query's WHERE (sync-rules.md,
- *	  3.3), and the rows that JSON in it expands to (7.3.1).
+ *	  3.3 and 4), and the rows that JSON in it expands to (7.3.1).
  *
  * Does not know what the keys are for.
  *
@@ -155,32 +155,49 @@ match_or(Evaluation *evaluation, const PlanMatch *match, MatchList *list)
 	return true;
 }
 
+/* the array of MATCH_ELEMENTS, MATCH_OVERLAP, MATCH_MEMBERS; *array NULL: no elements */
+static bool
+match_array(Evaluation *evaluation, const PlanMatch *match, SyncValue value,
+			const JsonNode **array)
+{
+	JsonNumbers numbers = match->kind == MATCH_MEMBERS ? JSON_NUMBERS_EXACT : JSON_NUMBERS_PLAIN;
+
+	*array = NULL;
+	if (match->kind == MATCH_OVERLAP ? value.type == SYNC_BLOB : value_is_null(value))
+		return true;
+	if (value.type == SYNC_TEXT)
+	{
+		*array = json_parse((SyncString) {value.data, value.len}, numbers,
+							evaluation->context.arena, &evaluation->error);
+		if (*array == NULL)
+			return false;
+	}
+	if (*array == NULL || (*array)->kind != JSON_ARRAY)
+	{
+		sync_error_set(&evaluation->error, SYNC_ERROR_VALUE, match->kind == MATCH_ELEMENTS ?
+					   "IN needs a JSON array on its right side" : "&& needs a JSON array");
+		return false;
+	}
+	return true;
+}
+
 /* param IN row: one set for each element, as it is (sync-rules.md, 3.3) */
 static bool
 match_elements(Evaluation *evaluation, const PlanMatch *match, SyncValue value, MatchList *list)
 {
 	SyncArena  *arena = evaluation->context.arena;
-	const JsonNode *array = NULL;
+	const JsonNode *array;
 
-	if (value_is_null(value))
-		return true;
-	if (value.type == SYNC_TEXT)
-	{
-		array = json_parse((SyncString) {value.data, value.len}, JSON_NUMBERS_PLAIN, arena,
-						   &evaluation->error);
-		if (array == NULL)
-			return false;
-	}
-	if (array == NULL || array->kind != JSON_ARRAY)
-	{
-		sync_error_set(&evaluation->error, SYNC_ERROR_VALUE,
-					   "IN needs a JSON array on its right side");
+	if (!match_array(evaluation, match, value, &array))
 		return false;
-	}
+	if (array == NULL)
+		return true;
 	for (const JsonNode *element = array->first; element != NULL; element = element->next)
 	{
 		if (!list_append(evaluation, list,
-						 set_single(evaluation, match->key, json_node_raw_value(element, arena))))
+						 set_single(evaluation, match->key, match->kind == MATCH_MEMBERS ?
+									json_node_value(element, arena) :
+									json_node_raw_value(element, arena))))
 			return false;
 	}
 	return true;
@@ -214,6 +231,8 @@ match_evaluate(Evaluation *evaluation, const PlanMatch *match, MatchList *list)
 				return true;
 			return list_append(evaluation, list, (MatchSet) {0});
 		case MATCH_ELEMENTS:
+		case MATCH_OVERLAP:
+		case MATCH_MEMBERS:
 			return match_elements(evaluation, match, value, list);
 		default:
 			if (!key_value_counts(match->kind, value))
@@ -253,7 +272,7 @@ conditions_evaluate(Evaluation *evaluation, const BoundSource *source, bool *mat
 		if (!expr_evaluate(source->conditions[i], &evaluation->context, &value))
 			return false;
 		*matches = value_is_true(value) && *matches;
-		if (!*matches && source->rules == SOURCE_COMPILED)
+		if (!*matches && source->rules != SOURCE_LEGACY)
 			return true;
 	}
 	return true;
@@ -275,12 +294,110 @@ values_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys
 	return true;
 }
 
+/* ---------------------------------------------------------------- alpha */
+
+/* the values of one key; usually one */
+typedef struct KeyValues
+{
+	uint32_t	count;
+	SyncValue  *values;
+	SyncValue	single;
+} KeyValues;
+
+/* one row's comparison with a parameter (sync-rules.md, 4) */
+static bool
+key_values(Evaluation *evaluation, const PlanMatch *match, KeyValues *values)
+{
+	SyncArena  *arena = evaluation->context.arena;
+	const JsonNode *array;
+	SyncValue	value;
+
+	if (!expr_evaluate(match->expr, &evaluation->context, &value))
+		return false;
+	if (match->kind == MATCH_EQUAL || match->kind == MATCH_VALUE)
+	{
+		values->single = value_normalize_lookup(value, arena);
+		values->values = &values->single;
+		values->count = key_value_counts(match->kind, value);
+		return true;
+	}
+	if (!match_array(evaluation, match, value, &array))
+		return false;
+	if (array == NULL)
+		return true;
+	values->values = arena_array(arena, SyncValue, array->count);
+	for (const JsonNode *element = array->first; element != NULL; element = element->next)
+	{
+		if (match->kind == MATCH_MEMBERS)
+			value = json_node_value(element, arena);
+		else if (element->kind != JSON_NULL)
+			value = json_node_raw_value(element, arena);
+		else
+			continue;
+		values->values[values->count++] = value_normalize_lookup(value, arena);
+	}
+	return true;
+}
+
+/* all combinations, the first key slowest */
+static void
+combine_key_values(Evaluation *evaluation, const KeyValues *values, int key_count, KeySets *keys)
+{
+	size_t		repeat = (size_t) keys->set_count;
+	size_t		count = (size_t) keys->set_count;
+
+	keys->values = arena_array(evaluation->context.arena, SyncValue, count * (size_t) key_count);
+	for (int i = 0; i < key_count; i++)
+	{
+		repeat /= values[i].count;
+		for (size_t s = 0; s < count; s++)
+			keys->values[s * (size_t) key_count + (size_t) i] =
+				values[i].values[s / repeat % values[i].count];
+	}
+}
+
+static bool
+alpha_keys_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys)
+{
+	KeyValues  *values;
+	size_t		count = 1;
+	bool		matches;
+
+	if (!conditions_evaluate(evaluation, source, &matches))
+		return false;
+	if (!matches)
+		return true;
+	values = arena_array(evaluation->context.arena, KeyValues, (size_t) source->key_count);
+	for (int i = 0; i < source->key_count; i++)
+	{
+		if (!key_values(evaluation, source->keys[i], &values[i]))
+			return false;
+		if (values[i].count == 0)
+			return true;
+		count *= values[i].count;
+		if (count > MAX_SETS)
+		{
+			sync_error_set(&evaluation->error, SYNC_ERROR_LIMIT,
+						   "the row is in more than %d combinations of one query", MAX_SETS);
+			return false;
+		}
+	}
+	keys->set_count = (int) count;
+	if (source->key_count > 0)
+		combine_key_values(evaluation, values, source->key_count, keys);
+	return true;
+}
+
+/* ---------------------------------------------------------------- both */
+
 bool
 keys_evaluate(Evaluation *evaluation, const BoundSource *source, KeySets *keys)
 {
 	bool		matches;
 	bool		counts;
 
+	if (source->rules == SOURCE_ALPHA)
+		return alpha_keys_evaluate(evaluation, source, keys);
 	if (source->match != NULL)
 		return keys_of_match(evaluation, source, keys);
 	if (!conditions_evaluate(evaluation, source, &matches) ||

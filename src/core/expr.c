@@ -11,6 +11,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "expr.h"
@@ -95,6 +96,80 @@ evaluate_in_json(ExprContext *context, SyncValue value, SyncValue list, SyncValu
 	return true;
 }
 
+/* JSON has no NaN and no blobs: any two of its values can be ordered */
+static int
+compare_elements(const void *a, const void *b)
+{
+	int			order = 0;
+
+	value_compare(*(const SyncValue *) a, *(const SyncValue *) b, &order, NULL);
+	return order;
+}
+
+/* the elements of a JSON array that can be equal to something, ascending */
+static bool
+sorted_elements(ExprContext *context, SyncValue list, SyncValue **elements, size_t *count)
+{
+	const JsonNode *array = NULL;
+
+	if (list.type == SYNC_TEXT)
+	{
+		array = json_parse((SyncString) {list.data, list.len}, JSON_NUMBERS_EXACT, context->arena,
+						   context->error);
+		if (array == NULL)
+			return false;
+	}
+	if (array == NULL || array->kind != JSON_ARRAY)
+	{
+		sync_error_set(context->error, SYNC_ERROR_VALUE, "&& needs a JSON array on both sides");
+		return false;
+	}
+	*count = 0;
+	*elements = arena_array(context->arena, SyncValue, array->count);
+	for (const JsonNode *element = array->first; element != NULL; element = element->next)
+	{
+		if (element->kind != JSON_NULL)
+			(*elements)[(*count)++] = json_node_value(element, context->arena);
+	}
+	qsort(*elements, *count, sizeof(SyncValue), compare_elements);
+	return true;
+}
+
+/* a && b (sync-rules.md, 5.8) */
+static bool
+evaluate_overlap_json(ExprContext *context, SyncValue a, SyncValue b, SyncValue *result)
+{
+	SyncValue  *left;
+	SyncValue  *right;
+	size_t		left_count;
+	size_t		right_count;
+	size_t		l = 0;
+	size_t		r = 0;
+
+	*result = value_null();
+	if (value_is_null(a) || value_is_null(b))
+		return true;
+	if (!sorted_elements(context, a, &left, &left_count) ||
+		!sorted_elements(context, b, &right, &right_count))
+		return false;
+	*result = value_boolean(false);
+	while (l < left_count && r < right_count)
+	{
+		int			order = compare_elements(&left[l], &right[r]);
+
+		if (order == 0)
+		{
+			*result = value_boolean(true);
+			return true;
+		}
+		if (order < 0)
+			l++;
+		else
+			r++;
+	}
+	return true;
+}
+
 static bool
 evaluate_function(const Expr *expr, ExprContext *context, SyncValue *result)
 {
@@ -143,6 +218,8 @@ evaluate_binary(const Expr *expr, ExprContext *context, SyncValue *result)
 							result, context->error);
 		case EXPR_IN_JSON:
 			return evaluate_in_json(context, a, b, result);
+		case EXPR_OVERLAP_JSON:
+			return evaluate_overlap_json(context, a, b, result);
 		default:
 			sync_error_set(context->error, SYNC_ERROR_VALUE, "unknown operator");
 			return false;
@@ -298,6 +375,7 @@ expr_evaluate(const Expr *expr, ExprContext *context, SyncValue *result)
 		case EXPR_CONCAT:
 		case EXPR_JSON_GET:
 		case EXPR_IN_JSON:
+		case EXPR_OVERLAP_JSON:
 			return evaluate_binary(expr, context, result);
 	}
 	sync_error_set(context->error, SYNC_ERROR_VALUE, "unknown expression");

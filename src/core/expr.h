@@ -38,6 +38,7 @@ typedef enum ExprKind
 	EXPR_CAST,					/* op: ValueCast */
 	EXPR_JSON_GET,				/* op: JsonOperator */
 	EXPR_IN_JSON,				/* args[0] is an element of the JSON array args[1] */
+	EXPR_OVERLAP_JSON,			/* the JSON arrays args[0] and args[1] have a common element */
 	EXPR_BETWEEN,				/* value, low, high */
 	EXPR_SCALAR_IN,				/* value, then what it may be equal to */
 	EXPR_CASE,					/* op: EXPR_CASE_...; [operand,] {when, then,} [else] */

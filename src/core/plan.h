@@ -29,6 +29,8 @@ typedef enum MatchKind
 	MATCH_EQUAL,				/* {key: expr}; nothing if it is NULL or a blob */
 	MATCH_VALUE,				/* {key: expr}; nothing if it is a blob */
 	MATCH_ELEMENTS,				/* {key: e} for each raw element of the JSON array expr */
+	MATCH_OVERLAP,				/* the same, but NULL is an error, and a blob has no elements */
+	MATCH_MEMBERS,				/* {key: e} for each element as a value (6.2) of that array */
 	MATCH_AND,					/* combinations of the children's sets, left to right */
 	MATCH_OR					/* the children's sets, one after the other */
 } MatchKind;
@@ -55,6 +57,10 @@ typedef enum SourceRules
 {
 	SOURCE_LEGACY,				/* 3.2: * leaves out _columns and fills in; all terms of the
 								 * WHERE are evaluated */
+	SOURCE_ALPHA,				/* 4: items as in legacy; conditions, then keys, up to the first
+								 * that has nothing for the row; keys are normalized (9.3), and
+								 * elements that are NULL only count in MATCH_MEMBERS; only the
+								 * items know a table that is not named in full */
 	SOURCE_COMPILED				/* 7.3: * is all columns and overwrites; the first false
 								 * filter ends it */
 } SourceRules;
@@ -84,7 +90,8 @@ typedef struct PlanBucket
 
 /*
  * Items are stored as rows under each set of keys.  A compiled source's rows
- * with the same keys are one entry; a row with a NULL or blob is left out.
+ * with the same keys are one entry; a row with a NULL or blob is left out.  In
+ * an alpha stream a row with a blob is.
  */
 typedef struct PlanIndex
 {

@@ -71,7 +71,10 @@ compile(RulesReport *report, const RulesOptions *options)
 	compiler.plan = plan_new(config, report->arena);
 	compile_bucket_definitions(&compiler);
 	compile_events(&compiler);
-	refuse_streams(report, config);
+	if (config->compatibility.edition == 2)
+		compile_alpha_streams(&compiler);
+	else
+		refuse_streams(report, config);
 	return report->fatal_count == 0 ? compiler.plan : NULL;
 }
 

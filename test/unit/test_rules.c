@@ -203,9 +203,6 @@ test_streams_are_refused(void **state)
 	(void) state;
 	assert_refused("config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT * FROM t\n",
 				   SYNC_ERROR_UNSUPPORTED, 4, 3, "stream");
-	/* even beside definitions that would work */
-	assert_null(compile_text("config:\n  edition: 2\nbucket_definitions: {}\n"
-							 "streams:\n  s:\n    query: SELECT * FROM t\n"));
 	assert_refused("config:\n  edition: 3\n  unstable_sqlite_expression_engine: true\nstreams: {}\n",
 				   SYNC_ERROR_UNSUPPORTED, 3, 38, "engine");
 }
@@ -462,6 +459,37 @@ test_lookups(void **state)
 	assert_int_equal(row.parameter_row_count, 0);
 }
 
+/* IN between constants and parameters is a condition on the request, as = is */
+static void
+test_in_of_parameters(void **state)
+{
+	const SyncPlan *plan = compile_ok("bucket_definitions:\n  b:\n    parameters:\n"
+									  "      - SELECT request.user_id() AS p "
+									  "WHERE 'admin' IN request.jwt() ->> 'roles'\n"
+									  "      - SELECT org AS p FROM members WHERE "
+									  "uid = request.user_id() AND 'admin' IN request.jwt() ->> 'roles'\n"
+									  "    data:\n      - SELECT id FROM t WHERE x = bucket.p\n");
+	SyncValue	keys[] = {text("u1"), value_integer(1)};
+	EvaluatedRow row;
+	SyncString	lookup = bson_lookup(string("b"), string("2"), keys, 2, arena);
+
+	(void) state;
+	row = evaluate(plan, "members", "uid org", (SyncValue[]) {text("u1"), text("o")});
+	assert_int_equal(row.parameter_row_count, 1);
+	assert_int_equal(row.parameter_rows[0].lookup.len, lookup.len);
+	assert_memory_equal(row.parameter_rows[0].lookup.data, lookup.data, lookup.len);
+}
+
+static void
+test_arguments_of_the_request(void **state)
+{
+	(void) state;
+	assert_refused("bucket_definitions:\n  b:\n    parameters: SELECT request.user_id(1) AS p\n"
+				   "    data: []\n", SYNC_ERROR_CONFIG, 3, 24, "no argument");
+	assert_refused("bucket_definitions:\n  b:\n    parameters: SELECT request.parameter(upper('a')) AS p\n"
+				   "    data: []\n", SYNC_ERROR_CONFIG, 3, 42, "constant");
+}
+
 /* sync-rules.md, 3.3: a conflict of AND does not drop the set */
 static void
 test_conflict(void **state)
@@ -520,7 +548,7 @@ test_parameter_queries_refused(void **state)
 		"SELECT request.user_id(x) AS p FROM u",
 		"SELECT request.nope() AS p",
 		"SELECT p",
-		"SELECT request.user_id() AS p WHERE 'x' IN (request.jwt() -> 'a')",
+		"SELECT request.user_id() AS p WHERE 'x' LIKE (request.jwt() -> 'a')",
 	};
 
 	(void) state;
@@ -736,6 +764,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_output_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lookups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_in_of_parameters, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_arguments_of_the_request, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_conflict, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_combinations_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_parameter_queries_refused, setup, teardown),
