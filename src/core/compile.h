@@ -77,6 +77,9 @@ typedef struct QueryCompiler
 
 /* ---- compile.c: statements, tables, names */
 
+/* parses an SQL text; NULL, reported where it stands, if it cannot be read */
+extern const SqlScript *compile_parse(Compiler *compiler, const ConfigSql *sql);
+
 /*
  * Parses one SELECT without any clause that cannot be used.  NULL, reported,
  * if it is something else.
@@ -128,5 +131,13 @@ clause_is_parameter(const Clause *clause)
 extern void compile_bucket_definitions(Compiler *compiler);
 extern void compile_events(Compiler *compiler);
 extern void compile_payload(Compiler *compiler, const ConfigSql *sql);
+
+/* ---- compile_stream.c */
+
+/*
+ * Compiles the streams of an edition-3 config, writes the plan as the service
+ * stores it and reads it back.  NULL, reported, when something is wrong.
+ */
+extern SyncPlan *compile_streams(Compiler *compiler, const RulesOptions *options);
 
 #endif							/* PGSYNC_COMPILE_H */

@@ -46,6 +46,7 @@ plan_new(const SyncConfig *config, SyncArena *arena)
 	return plan;
 }
 
+/* edition 2: alpha streams */
 static void
 refuse_streams(RulesReport *report, const SyncConfig *config)
 {
@@ -53,7 +54,7 @@ refuse_streams(RulesReport *report, const SyncConfig *config)
 	{
 		report_node(report, RULES_FATAL, SYNC_ERROR_UNSUPPORTED, config->streams[i].node,
 					"sync streams are not supported yet");
-		report_hint(report, "Use bucket_definitions with edition 1 or 2.");
+		report_hint(report, "Use edition 3, or bucket_definitions.");
 	}
 }
 
@@ -71,7 +72,10 @@ compile(RulesReport *report, const RulesOptions *options)
 	compiler.plan = plan_new(config, report->arena);
 	compile_bucket_definitions(&compiler);
 	compile_events(&compiler);
-	refuse_streams(report, config);
+	if (config->compatibility.edition == 3)
+		compiler.plan = compile_streams(&compiler, options);
+	else
+		refuse_streams(report, config);
 	return report->fatal_count == 0 ? compiler.plan : NULL;
 }
 

@@ -201,8 +201,6 @@ static void
 test_streams_are_refused(void **state)
 {
 	(void) state;
-	assert_refused("config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT * FROM t\n",
-				   SYNC_ERROR_UNSUPPORTED, 4, 3, "stream");
 	/* even beside definitions that would work */
 	assert_null(compile_text("config:\n  edition: 2\nbucket_definitions: {}\n"
 							 "streams:\n  s:\n    query: SELECT * FROM t\n"));
