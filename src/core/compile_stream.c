@@ -83,12 +83,14 @@ stream_hint(const StreamText *text, const char *format,...)
 
 /* ---------------------------------------------------------------- statements */
 
-/* DISTINCT has no meaning for buckets, and ALL none at all */
+/*
+ * DISTINCT has no meaning for buckets, and ALL none at all.  A SELECT with other
+ * clauses is refused, but looked at all the same.
+ */
 const SqlSelect *
 stream_statement(const StreamText *text, const SqlStatement *statement)
 {
 	const SqlSelect *select = statement->select;
-	bool		ok = true;
 
 	if (statement->kind != SQL_SELECT)
 	{
@@ -103,9 +105,8 @@ stream_statement(const StreamText *text, const SqlStatement *statement)
 			continue;
 		stream_fail(text, SYNC_ERROR_CONFIG, select->clauses[clause], "%s is not supported",
 					sql_clause_name((SqlClause) clause));
-		ok = false;
 	}
-	return ok ? select : NULL;
+	return select;
 }
 
 const SqlSelect *
@@ -155,8 +156,7 @@ stream_find_cte(const StreamScope *scope, const SqlName *name)
 			if (!same_name(cte->config->name, sql_name_string(name)))
 				continue;
 			cte->used = true;
-			if (cte->select == NULL)
-				compiler->failed = true;
+			compiler->failed |= cte->broken;
 			return cte;
 		}
 	}
@@ -173,7 +173,9 @@ read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
 		StreamCte  *cte = &list.items[list.count];
 
 		cte->config = &config->items[list.count];
+		compiler->failed = false;
 		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
+		cte->broken = compiler->failed;
 	}
 	return list;
 }
@@ -526,7 +528,8 @@ resolve_query(StreamBuilder *builder, StreamQuery *query, const StreamCondition 
 	StreamProducts products;
 	StreamResolver resolver;
 
-	if (!stream_products(query, conditions, &products))
+	/* also when something is wrong elsewhere: to report what is wrong here */
+	if (compiler->exhausted || !stream_products(query, conditions, &products) || compiler->failed)
 		return;
 	for (int i = 0; i < products.count; i++)
 	{
@@ -564,8 +567,7 @@ compile_query(StreamBuilder *builder, const ConfigSql *sql)
 	}
 	if (query->primary != NULL)
 		check_renamed(query, &scope);
-	if (!compiler->failed)
-		resolve_query(builder, query, conditions);
+	resolve_query(builder, query, conditions);
 }
 
 static void

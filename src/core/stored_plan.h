@@ -203,7 +203,10 @@ extern uint32_t stored_bucket_hash(const StoredBucket *bucket);
 
 /* ---- stored_equal.c */
 
-/* read the same values: of the same relation */
+/*
+ * The same value of the same rows.  Two calls of json_each() with one argument
+ * are two relations: each has rows of its own.
+ */
 extern bool stored_key_equal(const StoredExpr *a, const StoredExpr *b);
 
 /* the same in the plan; hashes must be set */

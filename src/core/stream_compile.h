@@ -49,7 +49,8 @@ typedef struct StreamCte
 {
 	const ConfigCte *config;
 	StreamText	text;
-	const SqlSelect *select;	/* NULL: reported */
+	const SqlSelect *select;	/* NULL: it is none */
+	bool		broken;			/* reported */
 	bool		used;
 } StreamCte;
 
@@ -132,8 +133,8 @@ extern void stream_warn(const StreamText *text, uint32_t offset, const char *for
 extern void stream_hint(const StreamText *text, const char *format,...) sync_printf_like(2, 3);
 
 /*
- * The first statement, if it is a SELECT with clauses that can be used; *text
- * is filled in.  NULL, reported, if it is not.
+ * The first statement, if it is a SELECT; *text is filled in.  NULL, reported,
+ * if it is not.  Clauses that cannot be used are reported.
  */
 extern const SqlSelect *stream_parse(StreamCompiler *compiler, const ConfigSql *sql,
 									 StreamText *text);
