@@ -17,6 +17,8 @@ CORE_OBJS = $(addprefix src/core/, \
 	rules.o yaml.o config.o report.o \
 	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \
 	compile.o compile_legacy.o compile_clause.o compile_alpha.o compile_alpha_where.o plan.o rule_mapping.o \
+	compile_stream.o stream_scope.o stream_expr.o stream_where.o stream_terms.o stream_resolve.o \
+	stored_plan.o stored_equal.o stored_hash.o \
 	bind.o evaluate.o expr.o functions.o json_path.o datetime.o geometry.o \
 	value.o integer.o number.o text.o json.o json_read.o \
 	bucket_ops.o identity.o row_copy.o bson_bytes.o lsn.o \

@@ -68,14 +68,14 @@ offset_of_position(SyncString text, int line, int column)
 }
 
 static void
-report_sql_error(QueryCompiler *query, const ConfigSql *sql, const SyncError *error)
+report_sql_error(RulesReport *report, const ConfigSql *sql, const SyncError *error)
 {
 	SyncError	placed = *error;
 
-	yaml_position(query->compiler->report->text, query->compiler->report->len, sql->node,
+	yaml_position(report->text, report->len, sql->node,
 				  offset_of_position(sql->text, error->line, error->column),
 				  &placed.line, &placed.column);
-	report_error(query->compiler->report, RULES_FATAL, &placed);
+	report_error(report, RULES_FATAL, &placed);
 }
 
 /* ---------------------------------------------------------------- statements */
@@ -109,19 +109,26 @@ compile_statement(QueryCompiler *query, const SqlStatement *statement)
 	return statement->select;
 }
 
+const SqlScript *
+compile_parse(Compiler *compiler, const ConfigSql *sql)
+{
+	SyncError	error;
+	const SqlScript *script = sql_parse(sql->text.data, sql->text.len, compiler->arena, &error);
+
+	if (script == NULL)
+		report_sql_error(compiler->report, sql, &error);
+	return script;
+}
+
 const SqlSelect *
 compile_select(QueryCompiler *query, const ConfigSql *sql)
 {
 	const SqlStatement *statement;
-	SyncError	error;
 
 	query->node = sql->node;
-	query->script = sql_parse(sql->text.data, sql->text.len, query->compiler->arena, &error);
+	query->script = compile_parse(query->compiler, sql);
 	if (query->script == NULL)
-	{
-		report_sql_error(query, sql, &error);
 		return NULL;
-	}
 	statement = query->script->first;
 	if (query->script->count > 1)
 	{

@@ -81,6 +81,8 @@ typedef struct QueryCompiler
 /* ---- compile.c: statements, tables, names */
 
 extern void compile_query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind);
+/* parses an SQL text; NULL, reported where it stands, if it cannot be read */
+extern const SqlScript *compile_parse(Compiler *compiler, const ConfigSql *sql);
 
 /*
  * Parses one SELECT without any clause that cannot be used.  NULL, reported,
@@ -161,5 +163,12 @@ extern SyncString compile_output_table(const SqlSource *source);
 
 /* after the others, as it gives the plan's arrays room of its own */
 extern void compile_alpha_streams(Compiler *compiler);
+/* ---- compile_stream.c */
+
+/*
+ * Compiles the streams of an edition-3 config, writes the plan as the service
+ * stores it and reads it back.  NULL, reported, when something is wrong.
+ */
+extern SyncPlan *compile_streams(Compiler *compiler, const RulesOptions *options);
 
 #endif							/* PGSYNC_COMPILE_H */

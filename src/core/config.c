@@ -234,7 +234,8 @@ read_expression_engine(ConfigReader *reader, const YamlNode *map)
 	const SyncCompatibility *compatibility = &reader->config->compatibility;
 	bool		on = false;
 
-	if (!read_bool(reader, map, key, &on) || !on)
+	reader->config->given.sqlite_expression_engine = read_bool(reader, map, key, &on);
+	if (!on)
 		return;
 	if (compatibility->edition != 3 || !compatibility->fixed_json_extract)
 		report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, yaml_get(map, key),
@@ -253,6 +254,7 @@ read_compatibility(ConfigReader *reader, const YamlNode *node)
 		"timestamp_max_precision", "storage_version", NULL
 	};
 	SyncCompatibility *compatibility = &reader->config->compatibility;
+	ConfigGiven *given = &reader->config->given;
 	const YamlNode *map = NULL;
 	bool		modern;
 
@@ -270,10 +272,14 @@ read_compatibility(ConfigReader *reader, const YamlNode *node)
 	compatibility->versioned_bucket_ids = modern;
 	compatibility->fixed_json_extract = modern;
 	compatibility->custom_postgres_types = modern;
-	read_bool(reader, map, "timestamps_iso8601", &compatibility->timestamps_iso8601);
-	read_bool(reader, map, "versioned_bucket_ids", &compatibility->versioned_bucket_ids);
-	read_bool(reader, map, "fixed_json_extract", &compatibility->fixed_json_extract);
-	read_bool(reader, map, "custom_postgres_types", &compatibility->custom_postgres_types);
+	given->timestamps_iso8601 = read_bool(reader, map, "timestamps_iso8601",
+			&compatibility->timestamps_iso8601);
+	given->versioned_bucket_ids = read_bool(reader, map, "versioned_bucket_ids",
+			&compatibility->versioned_bucket_ids);
+	given->fixed_json_extract = read_bool(reader, map, "fixed_json_extract",
+			&compatibility->fixed_json_extract);
+	given->custom_postgres_types = read_bool(reader, map, "custom_postgres_types",
+			&compatibility->custom_postgres_types);
 	read_expression_engine(reader, map);
 	read_timestamp_precision(reader, map);
 	read_storage_version(reader, map);

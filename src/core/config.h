@@ -76,9 +76,20 @@ typedef struct ConfigEvent
 	ConfigSqlList payloads;
 } ConfigEvent;
 
+/* which compatibility settings the document names, whatever their value */
+typedef struct ConfigGiven
+{
+	bool		timestamps_iso8601;
+	bool		versioned_bucket_ids;
+	bool		fixed_json_extract;
+	bool		custom_postgres_types;
+	bool		sqlite_expression_engine;
+} ConfigGiven;
+
 typedef struct SyncConfig
 {
 	SyncCompatibility compatibility;
+	ConfigGiven given;
 	int			storage_version;	/* 0 = not given */
 	int			bucket_count;
 	ConfigBucket *buckets;

@@ -67,3 +67,10 @@ plan_table(const SyncPlan *plan, int i)
 {
 	return &plan->tables[i];
 }
+
+const char *
+plan_stored_json(const SyncPlan *plan, size_t *len)
+{
+	*len = plan->stored.len;
+	return plan->stored.data;
+}

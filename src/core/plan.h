@@ -112,6 +112,7 @@ struct SyncPlan
 	PlanIndex  *indexes;
 	int			table_count;	/* everything read, each pattern once */
 	TablePattern *tables;
+	SyncString	stored;			/* edition 3: the JSON it was made from; no data: none */
 };
 
 /*

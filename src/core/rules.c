@@ -46,17 +46,7 @@ plan_new(const SyncConfig *config, SyncArena *arena)
 	return plan;
 }
 
-static void
-refuse_streams(RulesReport *report, const SyncConfig *config)
-{
-	for (int i = 0; i < config->stream_count && !report_is_full(report); i++)
-	{
-		report_node(report, RULES_FATAL, SYNC_ERROR_UNSUPPORTED, config->streams[i].node,
-					"sync streams are not supported yet");
-		report_hint(report, "Use bucket_definitions with edition 1 or 2.");
-	}
-}
-
+/* edition 2: alpha streams */
 static const SyncPlan *
 compile(RulesReport *report, const RulesOptions *options)
 {
@@ -73,8 +63,8 @@ compile(RulesReport *report, const RulesOptions *options)
 	compile_events(&compiler);
 	if (config->compatibility.edition == 2)
 		compile_alpha_streams(&compiler);
-	else
-		refuse_streams(report, config);
+	else if (config->compatibility.edition == 3)
+		compiler.plan = compile_streams(&compiler, options);
 	return report->fatal_count == 0 ? compiler.plan : NULL;
 }
 

@@ -75,6 +75,13 @@ extern const SyncPlan *rules_compile(const char *yaml, size_t len, const RulesOp
 extern const SyncPlan *plan_read(const char *json, size_t len, const RulesOptions *options,
 								 SyncArena *arena, SyncError *error);
 
+/*
+ * The wrapper as plan_read() takes it, for a plan that rules_compile() made of a
+ * config of edition 3: what the service wants stored with the config.  NULL for
+ * other plans.  Lives as long as the plan; len bytes, no NUL.
+ */
+extern const char *plan_stored_json(const SyncPlan *plan, size_t *len);
+
 extern const SyncCompatibility *plan_compatibility(const SyncPlan *plan);
 
 /* storage version named in the config, 0 if none: sync-rules.md, 1.1 */

@@ -3,13 +3,16 @@
  * rules.c
  *	  Conformance, kind "rules": sync configs and what they make of rows.
  *
- * A case is a config with rows.  Checked are whether it can be deployed and
- * how many warnings it gives, and all of rules_rows.c.  What the query side
- * answers ("requests") is not pgsync's work.
+ * A case is a config with rows.  Checked are whether it can be deployed, how
+ * many warnings it gives, the stored plan of edition 3 (rules_plan.c) and all of
+ * rules_rows.c.  What the query side answers ("requests") is not pgsync's work.
+ * A config that deploys but that the service cannot load must be refused as
+ * unsupported.
  *
  *-------------------------------------------------------------------------
  */
 #include "rules.h"
+#include "rules_plan.h"
 #include "rules_rows.h"
 #include "vectors.h"
 
@@ -71,8 +74,14 @@ compile_case(const JsonNode *vector, SyncArena *arena)
 	check_messages(messages);
 	check_true("no plan exactly when there is a fatal message",
 			   (plan == NULL) == (count_messages(messages, RULES_FATAL) > 0));
-	if (deployable && plan == NULL)
+	if (deployable && plan == NULL && !has(vector, "hydration_fails"))
 		fail_with_messages(messages);
+	if (has(vector, "hydration_fails"))
+	{
+		check_true("refused since it cannot be run", plan == NULL &&
+				   messages->error.code == SYNC_ERROR_UNSUPPORTED);
+		return NULL;
+	}
 	check_int("deployable", plan != NULL, deployable);
 	if (!deployable || plan == NULL)
 		return NULL;
@@ -86,8 +95,10 @@ run_case(const JsonNode *vector, SyncArena *arena)
 {
 	const SyncPlan *plan = compile_case(vector, arena);
 
-	if (plan != NULL)
-		run_plan(plan, vector, arena);
+	if (plan == NULL)
+		return;
+	check_stored_plan(plan, vector, arena);
+	run_plan(plan, vector, arena);
 }
 
 static void

@@ -198,11 +198,9 @@ test_all_errors_at_once(void **state)
 }
 
 static void
-test_streams_are_refused(void **state)
+test_engine_is_refused(void **state)
 {
 	(void) state;
-	assert_refused("config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT * FROM t\n",
-				   SYNC_ERROR_UNSUPPORTED, 4, 3, "stream");
 	assert_refused("config:\n  edition: 3\n  unstable_sqlite_expression_engine: true\nstreams: {}\n",
 				   SYNC_ERROR_UNSUPPORTED, 3, 38, "engine");
 }
@@ -753,7 +751,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_all_errors_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_streams_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_engine_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_messages_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_warnings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_compatibility, setup, teardown),

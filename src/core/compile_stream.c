@@ -1,0 +1,656 @@
+/*-------------------------------------------------------------------------
+ *
+ * compile_stream.c
+ *	  Streams of edition 3: from the config to the stored plan, and from there
+ *	  to the plan that is run (sync-rules.md, 7.4, 11).
+ *
+ * This file goes from queries to resolvers, buckets and queriers; how a query
+ * is understood is in the stream_*.c files (see stream_compile.h).
+ *
+ * Invariants: what is compiled here and what the service stored means the same,
+ * since both are read by plan_read().  Sources, indexes and buckets are in the
+ * plan once, in the order in which they were first needed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stream_compile.h"
+
+/* a stream at work */
+typedef struct StreamBuilder
+{
+	StreamCompiler *compiler;
+	const ConfigStream *config;
+	int			number;			/* of resolvers before merging */
+	int			count;
+	StoredQuerier *queriers;	/* after merging; STREAM_MAX_RESOLVERS at most */
+	StoredBucket **buckets;		/* theirs: names and sources */
+	const StreamText **texts;	/* where they come from */
+} StreamBuilder;
+
+/* ---------------------------------------------------------------- messages */
+
+void
+stream_fail(const StreamText *text, SyncErrorCode code, uint32_t offset, const char *format,...)
+{
+	StreamCompiler *compiler = text->compiler;
+	char		message[sizeof(((SyncError *) 0)->message)];
+	va_list		args;
+
+	compiler->failed = true;
+	for (int i = 0; i < compiler->given_count; i++)
+	{
+		if (compiler->given[i].node == text->node && compiler->given[i].offset == offset &&
+			compiler->given[i].format == format)
+			return;
+	}
+	if (compiler->given_count == RULES_REPORT_MAX)
+		return;
+	compiler->given[compiler->given_count++] = (StreamGiven) {text->node, offset, format};
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	report_offset(compiler->compiler->report, RULES_FATAL, code, text->node, offset, "%s", message);
+}
+
+void
+stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
+{
+	char		message[sizeof(((SyncError *) 0)->message)];
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	report_offset(text->compiler->compiler->report, RULES_WARNING, SYNC_ERROR_CONFIG, text->node,
+				  offset, "%s", message);
+}
+
+void
+stream_hint(const StreamText *text, const char *format,...)
+{
+	char		hint[sizeof(((SyncError *) 0)->hint)];
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(hint, sizeof(hint), format, args);
+	va_end(args);
+	report_hint(text->compiler->compiler->report, "%s", hint);
+}
+
+/* ---------------------------------------------------------------- statements */
+
+/*
+ * DISTINCT has no meaning for buckets, and ALL none at all.  A SELECT with other
+ * clauses is refused, but looked at all the same.
+ */
+const SqlSelect *
+stream_statement(const StreamText *text, const SqlStatement *statement)
+{
+	const SqlSelect *select = statement->select;
+
+	if (statement->kind != SQL_SELECT)
+	{
+		stream_fail(text, SYNC_ERROR_CONFIG, statement->offset,
+					"only SELECT statements are supported");
+		return NULL;
+	}
+	for (int clause = 0; clause < SQL_CLAUSE_COUNT; clause++)
+	{
+		if (select->clauses[clause] == 0 || clause == SQL_CLAUSE_DISTINCT ||
+			clause == SQL_CLAUSE_ALL)
+			continue;
+		stream_fail(text, SYNC_ERROR_CONFIG, select->clauses[clause], "%s is not supported",
+					sql_clause_name((SqlClause) clause));
+	}
+	return select;
+}
+
+const SqlSelect *
+stream_parse(StreamCompiler *compiler, const ConfigSql *sql, StreamText *text)
+{
+	text->compiler = compiler;
+	text->node = sql->node;
+	text->script = compile_parse(compiler->compiler, sql);
+	if (text->script == NULL)
+	{
+		compiler->failed = true;
+		return NULL;
+	}
+	return stream_statement(text, text->script->first);
+}
+
+/* ---------------------------------------------------------------- CTEs */
+
+static bool
+same_name(SyncString a, SyncString b)
+{
+	if (a.len != b.len)
+		return false;
+	for (uint32_t i = 0; i < a.len; i++)
+	{
+		char		x = a.data[i];
+		char		y = b.data[i];
+
+		if ((x >= 'A' && x <= 'Z' ? x + 32 : x) != (y >= 'A' && y <= 'Z' ? y + 32 : y))
+			return false;
+	}
+	return true;
+}
+
+StreamCte *
+stream_find_cte(const StreamScope *scope, const SqlName *name)
+{
+	StreamCompiler *compiler = scope->text->compiler;
+	const StreamCteList *lists[] = {&compiler->ctes, &compiler->root_ctes};
+
+	for (int i = 0; i < 2 && !scope->in_cte; i++)
+	{
+		for (int j = 0; j < lists[i]->count; j++)
+		{
+			StreamCte  *cte = &lists[i]->items[j];
+
+			if (!same_name(cte->config->name, sql_name_string(name)))
+				continue;
+			cte->used = true;
+			compiler->failed |= cte->broken;
+			return cte;
+		}
+	}
+	return NULL;
+}
+
+static StreamCteList
+read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
+{
+	StreamCteList list = {0, arena_array(compiler->arena, StreamCte, (size_t) config->count)};
+
+	for (; list.count < config->count; list.count++)
+	{
+		StreamCte  *cte = &list.items[list.count];
+
+		cte->config = &config->items[list.count];
+		compiler->failed = false;
+		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
+		cte->broken = compiler->failed;
+	}
+	return list;
+}
+
+static void
+warn_unused_ctes(StreamCompiler *compiler, const StreamCteList *list)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		if (!list->items[i].used)
+			report_node(compiler->compiler->report, RULES_WARNING, SYNC_ERROR_CONFIG,
+						list->items[i].config->node, "\"%.*s\" is not used by any query",
+						SHOWN(list->items[i].config->name));
+	}
+}
+
+/* ---------------------------------------------------------------- items */
+
+/* an item reads from this relation, which must be the one table of all items */
+static void
+want_primary(StreamQuery *query, StoredRelation *relation, uint32_t offset)
+{
+	if (relation->kind == RELATION_TABLE && (query->primary == NULL || query->primary == relation))
+	{
+		query->primary = relation;
+		return;
+	}
+	stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
+				"the columns of a query must all come from the same table");
+	stream_hint(&query->text, "Use one query for each table.");
+}
+
+static void
+add_column(StreamQuery *query, const StoredExpr *expr, SyncString alias, uint32_t offset)
+{
+	StreamInputs inputs = {.request = false};
+
+	query->columns[query->column_count++] = (StoredColumn) {expr, alias};
+	stream_add_inputs(&inputs, expr);
+	if (inputs.request)
+		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
+					"values of the request cannot be selected");
+	else if (inputs.several)
+		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
+					"the columns of a query must all come from the same table");
+	else if (inputs.first != NULL)
+		want_primary(query, inputs.first, offset);
+}
+
+/* a subquery's columns one by one; room for them was made by count_columns() */
+static void
+add_star_of(StreamQuery *query, const StreamName *source, uint32_t offset)
+{
+	if (source->broken)
+		return;
+	if (source->relation != NULL)
+	{
+		query->columns[query->column_count++] = (StoredColumn) {.expr = NULL};
+		want_primary(query, source->relation, offset);
+		return;
+	}
+	for (int i = 0; i < source->column_count; i++)
+	{
+		if (source->columns[i].expr != NULL)
+			add_column(query, source->columns[i].expr, source->columns[i].name, offset);
+	}
+}
+
+/* the source that * or t.* stands for; NULL, reported, if there is not one */
+static const StreamName *
+star_source(const StreamScope *scope, const SqlExpr *star)
+{
+	const StreamName *source;
+
+	if (sql_name_is_set(&star->column.schema))
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, star->offset,
+					"a table in the select list cannot be given with its schema");
+		return NULL;
+	}
+	if (sql_name_is_set(&star->column.qualifier))
+	{
+		source = stream_find_name(scope, &star->column.qualifier);
+		if (source == NULL)
+			stream_no_such_source(scope, &star->column.qualifier);
+		return source;
+	}
+	if (scope->name_count == 1)
+		return &scope->names[0];
+	stream_fail(scope->text, SYNC_ERROR_CONFIG, star->offset, scope->name_count == 0 ?
+				"there is no table for * to stand for" :
+				"* can stand for one table only");
+	if (scope->name_count > 1)
+		stream_hint(scope->text, "Write the table's name and a dot before it.");
+	return NULL;
+}
+
+static size_t
+count_columns(const StreamScope *scope, const SqlSelect *select)
+{
+	size_t		widest = 1;
+
+	for (int i = 0; i < scope->name_count; i++)
+	{
+		if ((size_t) scope->names[i].column_count > widest)
+			widest = (size_t) scope->names[i].column_count;
+	}
+	return widest * (size_t) select->item_count;
+}
+
+static void
+compile_items(StreamQuery *query, const StreamScope *scope, const SqlSelect *select)
+{
+	bool		renamed = false;
+
+	query->columns = arena_array(query->compiler->arena, StoredColumn,
+								 count_columns(scope, select));
+	for (int i = 0; i < select->item_count && !query->compiler->exhausted; i++)
+	{
+		const SqlItem *item = &select->items[i];
+		const StreamName *source;
+		const StoredExpr *expr;
+		SyncString	name;
+		bool		has_name;
+
+		if (item->expr->kind == SQL_STAR)
+		{
+			source = star_source(scope, item->expr);
+			if (source != NULL)
+				add_star_of(query, source, item->expr->offset);
+			if (renamed)
+			{
+				stream_warn(scope->text, item->expr->offset,
+							"* replaces columns of the same name before it");
+				stream_hint(scope->text, "Put * first.");
+			}
+			continue;
+		}
+		renamed |= sql_name_is_set(&item->alias);
+		name = stream_item_name(scope, item, &has_name);
+		expr = stream_expr(scope, item->expr);
+		if (expr != NULL)
+			add_column(query, expr, name, item->expr->offset);
+		if (!has_name)
+		{
+			stream_warn(scope->text, item->expr->offset,
+						"the column has no name and will be called \"%.*s\"", SHOWN(name));
+			stream_hint(scope->text, "Add AS and a name behind it.");
+		}
+	}
+}
+
+/* an alias, which is often only meant to be short, is what clients see */
+static void
+check_renamed(const StreamQuery *query, const StreamScope *scope)
+{
+	const StoredRelation *primary = query->primary;
+	int			tables = 0;
+
+	for (int i = 0; i < scope->name_count; i++)
+		tables += scope->names[i].relation == NULL ||
+			scope->names[i].relation->kind == RELATION_TABLE;
+	if (tables < 2 || !primary->renamed)
+		return;
+	for (int i = 0; i < scope->name_count; i++)
+	{
+		if (scope->names[i].relation != primary)
+			continue;
+		stream_warn(&query->text, primary->offset,
+					"clients will see the rows of \"%.*s\" as table \"%.*s\"",
+					SHOWN(primary->name), SHOWN(primary->output_name));
+		stream_hint(&query->text, "If that is what you want, put the alias in double quotes.");
+	}
+}
+
+/* ---------------------------------------------------------------- the plan's parts */
+
+/* the plan's one for that structure */
+static StoredSource *
+intern_source(StreamCompiler *compiler, StoredSource *source)
+{
+	StoredPlan *plan = compiler->plan;
+	StoredSource ***list = source->is_index ? &plan->indexes : &plan->sources;
+	int		   *count = source->is_index ? &plan->index_count : &plan->source_count;
+	size_t		size = sizeof(**list) * (size_t) *count;
+
+	source->hash = stored_source_hash(source, compiler->arena);
+	for (int i = 0; i < *count; i++)
+	{
+		if (stored_source_equal((*list)[i], source))
+			return (*list)[i];
+	}
+
+	/* grown when full: at powers of two */
+	if ((*count & (*count - 1)) == 0)
+		*list = arena_grow(compiler->arena, *list, size, 2 * size + sizeof(**list));
+	source->position = *count;
+	(*list)[(*count)++] = source;
+	return source;
+}
+
+static StoredBucket *
+intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
+{
+	StoredPlan *plan = compiler->plan;
+	size_t		size = sizeof(*plan->buckets) * (size_t) plan->bucket_count;
+
+	bucket->hash = stored_bucket_hash(bucket);
+	for (int i = 0; i < plan->bucket_count; i++)
+	{
+		if (stored_bucket_equal(plan->buckets[i], bucket))
+			return plan->buckets[i];
+	}
+	if ((plan->bucket_count & (plan->bucket_count - 1)) == 0)
+		plan->buckets = arena_grow(compiler->arena, plan->buckets, size,
+								   2 * size + sizeof(*plan->buckets));
+	bucket->position = plan->bucket_count;
+	plan->buckets[plan->bucket_count++] = bucket;
+	return bucket;
+}
+
+/* ---------------------------------------------------------------- resolvers */
+
+static void
+add_bucket_source(StreamCompiler *compiler, StoredBucket *bucket, StoredSource *source)
+{
+	size_t		size = sizeof(*bucket->sources) * (size_t) bucket->source_count;
+
+	for (int i = 0; i < bucket->source_count; i++)
+	{
+		if (bucket->sources[i] == source)
+			return;
+	}
+	if ((bucket->source_count & (bucket->source_count - 1)) == 0)
+		bucket->sources = arena_grow(compiler->arena, bucket->sources, size,
+									 2 * size + sizeof(*bucket->sources));
+	bucket->sources[bucket->source_count++] = source;
+}
+
+/*
+ * A resolver that asks for what an earlier one of the stream asks for puts its
+ * rows into that one's bucket.
+ */
+static void
+add_resolver(StreamBuilder *builder, StreamResolver *resolver)
+{
+	StreamCompiler *compiler = builder->compiler;
+	StoredQuerier *querier = &resolver->querier;
+	StoredSource *source = intern_source(compiler, resolver->source);
+	StoredBucket *bucket;
+	int			number = builder->number++;
+
+	for (int i = 0; i < querier->lookup_count; i++)
+	{
+		if (querier->lookups[i]->index != NULL)
+			querier->lookups[i]->index = intern_source(compiler, querier->lookups[i]->index);
+	}
+	for (int i = 0; i < builder->count; i++)
+	{
+		if (stored_querier_equal(&builder->queriers[i], querier))
+		{
+			add_bucket_source(compiler, builder->buckets[i], source);
+			return;
+		}
+	}
+	if (builder->count == STREAM_MAX_RESOLVERS)
+	{
+		compiler->failed = true;
+		report_node(compiler->compiler->report, RULES_FATAL, SYNC_ERROR_LIMIT,
+					builder->config->node, "stream \"%.*s\" needs more than %d kinds of buckets",
+					SHOWN(builder->config->name), STREAM_MAX_RESOLVERS);
+		report_hint(compiler->compiler->report, "Split it into several streams.");
+		return;
+	}
+	bucket = arena_new(compiler->arena, StoredBucket);
+	bucket->name.data = arena_printf(compiler->arena, "%.*s|%d", (int) builder->config->name.len,
+									 builder->config->name.data, number);
+	bucket->name.len = (uint32_t) strlen(bucket->name.data);
+	add_bucket_source(compiler, bucket, source);
+	builder->queriers[builder->count] = *querier;
+	builder->texts[builder->count] = resolver->text;
+	builder->buckets[builder->count++] = bucket;
+}
+
+/* ---------------------------------------------------------------- dangerous queries */
+
+/* whose values take part */
+typedef struct Use
+{
+	bool		auth;			/* the client cannot choose them */
+	bool		client;			/* it can */
+} Use;
+
+static void
+add_expr_use(Use *use, const StoredExpr *expr)
+{
+	if (expr->kind == STORED_REQUEST)
+	{
+		if (sync_string_equal(expr->text, sync_string_literal("auth")))
+			use->auth = true;
+		else
+			use->client = true;
+	}
+	for (int i = 0; i < expr->arg_count; i++)
+		add_expr_use(use, expr->args[i]);
+}
+
+static void
+add_value_use(Use *use, const StoredValue *value)
+{
+	if (value->kind == VALUE_OF_REQUEST)
+		add_expr_use(use, value->expr);
+	else if (value->kind == VALUE_OF_LOOKUP)
+	{
+		if (value->lookup->function != NULL)
+			add_expr_use(use, value->lookup->function->input);
+		for (int i = 0; i < value->lookup->value_count; i++)
+			add_value_use(use, value->lookup->values[i]);
+	}
+	for (int i = 0; i < value->value_count; i++)
+		add_value_use(use, value->values[i]);
+}
+
+/*
+ * Section 11: every client can have the buckets that it asks for, when nothing
+ * but what it says itself decides which ones these are.
+ */
+static void
+check_dangerous(const StoredQuerier *querier, const StreamText *text)
+{
+	Use			use = {false, false};
+
+	for (int i = 0; i < querier->value_count; i++)
+		add_value_use(&use, querier->values[i]);
+	for (int i = 0; i < querier->filter_count && querier->value_count == 0; i++)
+		add_expr_use(&use, querier->filters[i]);
+	if (!use.client || use.auth)
+		return;
+	stream_warn(text, text->script->first->offset,
+				"a client can choose freely which buckets of this query it syncs");
+	stream_hint(text, "Compare with auth, or set accept_potentially_dangerous_queries.");
+}
+
+/* ---------------------------------------------------------------- streams */
+
+static void
+resolve_query(StreamBuilder *builder, StreamQuery *query, const StreamCondition *conditions)
+{
+	StreamCompiler *compiler = builder->compiler;
+	StreamProducts products;
+	StreamResolver resolver;
+
+	/* also when something is wrong elsewhere: to report what is wrong here */
+	if (compiler->exhausted || !stream_products(query, conditions, &products) || compiler->failed)
+		return;
+	for (int i = 0; i < products.count; i++)
+	{
+		if (stream_resolve(query, &products.items[i], &resolver) && !compiler->failed)
+			add_resolver(builder, &resolver);
+		if (builder->count == STREAM_MAX_RESOLVERS && compiler->failed)
+			return;
+	}
+}
+
+static void
+compile_query(StreamBuilder *builder, const ConfigSql *sql)
+{
+	StreamCompiler *compiler = builder->compiler;
+	StreamQuery *query = arena_new(compiler->arena, StreamQuery);
+	StreamScope scope = {.query = query, .text = &query->text};
+	StreamCondition *conditions;
+	const SqlSelect *select;
+
+	compiler->failed = false;
+	query->compiler = compiler;
+	select = stream_parse(compiler, sql, &query->text);
+	if (select == NULL)
+		return;
+	conditions = stream_condition_new(&query->text, CONDITION_AND, 0);
+	stream_compile_from(&scope, select, conditions);
+	compile_items(query, &scope, select);
+	if (select->where != NULL)
+		stream_compile_where(&scope, select->where, conditions);
+	if (query->primary == NULL && !compiler->failed)
+	{
+		stream_fail(&query->text, SYNC_ERROR_CONFIG, query->text.script->first->offset,
+					"the query selects no column of a table");
+		stream_hint(&query->text, "Select * or columns of the table that clients shall have.");
+	}
+	if (query->primary != NULL)
+		check_renamed(query, &scope);
+	resolve_query(builder, query, conditions);
+}
+
+static void
+finish_stream(StreamBuilder *builder)
+{
+	StreamCompiler *compiler = builder->compiler;
+	const ConfigStream *config = builder->config;
+	StoredStream *stream = &compiler->plan->streams[compiler->plan->stream_count++];
+
+	for (int i = 0; i < builder->count; i++)
+	{
+		builder->queriers[i].bucket = intern_bucket(compiler, builder->buckets[i]);
+		if (!config->accept_dangerous)
+			check_dangerous(&builder->queriers[i], builder->texts[i]);
+	}
+	stream->name = config->name;
+	stream->priority = config->priority;
+	stream->auto_subscribe = config->auto_subscribe;
+	stream->querier_count = builder->count;
+	stream->queriers = builder->queriers;
+}
+
+static void
+compile_stream(StreamCompiler *compiler, const ConfigStream *config)
+{
+	StreamBuilder builder = {.compiler = compiler, .config = config};
+
+	builder.queriers = arena_array(compiler->arena, StoredQuerier, STREAM_MAX_RESOLVERS);
+	builder.buckets = arena_array(compiler->arena, StoredBucket *, STREAM_MAX_RESOLVERS);
+	builder.texts = arena_array(compiler->arena, const StreamText *, STREAM_MAX_RESOLVERS);
+	compiler->ctes = read_ctes(compiler, &config->ctes);
+	for (int i = 0; i < config->queries.count; i++)
+	{
+		if (report_is_full(compiler->compiler->report) || compiler->exhausted)
+			return;
+		compile_query(&builder, &config->queries.items[i]);
+	}
+	warn_unused_ctes(compiler, &compiler->ctes);
+	if (builder.count > 0)
+		finish_stream(&builder);
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+/*
+ * Runs the plan as it will be stored.  What goes wrong here is our own fault,
+ * or a limit that only the whole plan reaches.
+ */
+static SyncPlan *
+read_back(Compiler *compiler, SyncString json, const RulesOptions *options)
+{
+	SyncPlan   *plan;
+	SyncError	error;
+
+	plan = (SyncPlan *) plan_read(json.data, json.len, options, compiler->arena, &error);
+	if (plan == NULL)
+	{
+		report_node(compiler->report, RULES_FATAL, error.code, NULL, "%s", error.message);
+		return NULL;
+	}
+	plan->storage_version = compiler->config->storage_version;
+	plan->stored = json;
+	return plan;
+}
+
+SyncPlan *
+compile_streams(Compiler *compiler, const RulesOptions *options)
+{
+	const SyncConfig *config = compiler->config;
+	StreamCompiler *streams = arena_new(compiler->arena, StreamCompiler);
+	SyncString	json;
+
+	streams->compiler = compiler;
+	streams->arena = compiler->arena;
+	streams->plan = arena_new(compiler->arena, StoredPlan);
+	streams->plan->streams = arena_array(compiler->arena, StoredStream,
+										 (size_t) config->stream_count);
+	streams->root_ctes = read_ctes(streams, &config->ctes);
+	for (int i = 0; i < config->stream_count && !report_is_full(compiler->report); i++)
+		compile_stream(streams, &config->streams[i]);
+	warn_unused_ctes(streams, &streams->root_ctes);
+	if (compiler->report->fatal_count > 0)
+		return NULL;
+	json = stored_plan_json(streams->plan, config, compiler->report->first, compiler->arena);
+	return read_back(compiler, json, options);
+}

@@ -1,0 +1,350 @@
+/*-------------------------------------------------------------------------
+ *
+ * stored_hash.c
+ *	  Hashes of a stored plan's sources, buckets and partition keys:
+ *	  sync-rules.md, 7.5 and 7.6.
+ *
+ * The order of partition keys, and so the bytes of every bucket's name, comes
+ * from here.  Does not decide what is equal (stored_equal.c).
+ *
+ * Invariant: a hash depends on the structure alone, not on which query it
+ * comes from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <string.h>
+
+#include "number.h"
+#include "stored_plan.h"
+#include "text.h"
+
+#define HASH_START	614160925u
+#define HASH_MASK	0x1fffffffu
+
+typedef struct Hasher
+{
+	SyncArena  *arena;
+	uint32_t	state;
+} Hasher;
+
+/* ---------------------------------------------------------------- the function */
+
+static void
+hash_add(Hasher *hasher, uint32_t value)
+{
+	uint32_t	h = (hasher->state + value) & HASH_MASK;
+
+	h = (h + ((h & 0x7ffff) << 10)) & HASH_MASK;
+	hasher->state = h ^ (h >> 6);
+}
+
+/* every UTF-16 unit */
+static void
+hash_text(Hasher *hasher, SyncString text)
+{
+	for (uint32_t i = 0; i < text.len;)
+	{
+		int			size;
+		uint32_t	c = text_code_point(text.data + i, text.len - i, &size);
+
+		if (c >= 0x10000)
+		{
+			hash_add(hasher, 0xD800 + ((c - 0x10000) >> 10));
+			hash_add(hasher, 0xDC00 + ((c - 0x10000) & 0x3ff));
+		}
+		else
+			hash_add(hasher, c);
+		i += (uint32_t) size;
+	}
+}
+
+static uint32_t
+hash_finish(const Hasher *hasher)
+{
+	uint32_t	h = hasher->state;
+
+	h = (h + ((h & 0x3ffffff) << 3)) & HASH_MASK;
+	h ^= h >> 11;
+	return (h + ((h & 0x3fff) << 15)) & HASH_MASK;
+}
+
+/* ---------------------------------------------------------------- canonical text */
+
+#define PRECEDENCE_NOT		3
+#define PRECEDENCE_EQUALITY 4
+
+static void append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer);
+
+static void
+append(SyncBuffer *buffer, const char *s)
+{
+	buffer_append(buffer, s, strlen(s));
+}
+
+static void
+append_list(SyncBuffer *buffer, const StoredExpr *const *items, int count)
+{
+	append(buffer, "(");
+	for (int i = 0; i < count; i++)
+	{
+		if (i > 0)
+			append(buffer, ", ");
+		append_expr(buffer, items[i], 0);
+	}
+	append(buffer, ")");
+}
+
+static void
+append_string(SyncBuffer *buffer, SyncString text)
+{
+	append(buffer, "'");
+	for (uint32_t i = 0; i < text.len; i++)
+	{
+		if (text.data[i] == '\'')
+			append(buffer, "'");
+		buffer_append_char(buffer, text.data[i]);
+	}
+	append(buffer, "'");
+}
+
+static void
+append_double(SyncBuffer *buffer, double value)
+{
+	char		text[NUMBER_TEXT_LEN];
+
+	buffer_append(buffer, text, number_to_text(value, text));
+	if (isfinite(value) && value == floor(value))
+		append(buffer, ".0");
+}
+
+static int
+precedence(SyncString op)
+{
+	static const struct
+	{
+		const char *op;
+		int			precedence;
+	}			table[] = {
+		{"or", 1}, {"and", 2}, {"=", PRECEDENCE_EQUALITY}, {"is", PRECEDENCE_EQUALITY},
+		{"<", 5}, {"<=", 5}, {">", 5}, {">=", 5},
+		{"&", 6}, {"|", 6}, {"<<", 6}, {">>", 6},
+		{"+", 7}, {"-", 7}, {"*", 8}, {"/", 8}, {"%", 8}, {"||", 9},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+	{
+		if (op.len == strlen(table[i].op) && memcmp(op.data, table[i].op, op.len) == 0)
+			return table[i].precedence;
+	}
+	return 0;
+}
+
+static void
+append_case(SyncBuffer *buffer, const StoredExpr *expr)
+{
+	int			at = 0;
+	int			end = expr->arg_count - (expr->has_else ? 1 : 0);
+
+	append(buffer, "CASE");
+	if (expr->has_operand)
+	{
+		append(buffer, " ");
+		append_expr(buffer, expr->args[at++], 0);
+	}
+	while (at < end)
+	{
+		append(buffer, " WHEN ");
+		append_expr(buffer, expr->args[at++], 0);
+		append(buffer, " THEN ");
+		append_expr(buffer, expr->args[at++], 0);
+	}
+	if (expr->has_else)
+	{
+		append(buffer, " ELSE ");
+		append_expr(buffer, expr->args[end], 0);
+	}
+	append(buffer, " END");
+}
+
+/* what stands in parentheses inside an operator that binds as tightly */
+static void
+append_operator(SyncBuffer *buffer, const StoredExpr *expr, int own)
+{
+	switch (expr->kind)
+	{
+		case STORED_UNARY:
+			buffer_append(buffer, expr->text.data, expr->text.len);
+			append(buffer, " ");
+			append_expr(buffer, expr->args[0], own);
+			break;
+		case STORED_BETWEEN:
+			append_expr(buffer, expr->args[0], own);
+			append(buffer, " BETWEEN ");
+			append_expr(buffer, expr->args[1], own);
+			append(buffer, " AND ");
+			append_expr(buffer, expr->args[2], own);
+			break;
+		case STORED_SCALAR_IN:
+			append_expr(buffer, expr->args[0], own);
+			append(buffer, " IN ");
+			append_list(buffer, expr->args + 1, expr->arg_count - 1);
+			break;
+		default:
+			append_expr(buffer, expr->args[0], own);
+			append(buffer, " ");
+			buffer_append(buffer, expr->text.data, expr->text.len);
+			append(buffer, " ");
+			append_expr(buffer, expr->args[1], own);
+			break;
+	}
+}
+
+static void
+append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer)
+{
+	int			own;
+
+	switch (expr->kind)
+	{
+		case STORED_COLUMN:
+		case STORED_METADATA:
+		case STORED_REQUEST:
+			append(buffer, "?");
+			return;
+		case STORED_NULL:
+			append(buffer, "NULL");
+			return;
+		case STORED_INTEGER:
+			buffer_append(buffer, expr->text.data, expr->text.len);
+			return;
+		case STORED_DOUBLE:
+			append_double(buffer, expr->number);
+			return;
+		case STORED_STRING:
+			append_string(buffer, expr->text);
+			return;
+		case STORED_FUNCTION:
+			append(buffer, "\"");
+			buffer_append(buffer, expr->text.data, expr->text.len);
+			append(buffer, "\"");
+			append_list(buffer, expr->args, expr->arg_count);
+			return;
+		case STORED_CAST:
+			append(buffer, "CAST(");
+			append_expr(buffer, expr->args[0], 0);
+			append(buffer, " AS ");
+			buffer_append(buffer, expr->text.data, expr->text.len);
+			append(buffer, ")");
+			return;
+		case STORED_CASE:
+			append_case(buffer, expr);
+			return;
+		case STORED_UNARY:
+			own = PRECEDENCE_NOT;
+			break;
+		case STORED_BETWEEN:
+		case STORED_SCALAR_IN:
+			own = PRECEDENCE_EQUALITY;
+			break;
+		default:
+			own = precedence(expr->text);
+			break;
+	}
+	if (outer >= own)
+		append(buffer, "(");
+	append_operator(buffer, expr, own);
+	if (outer >= own)
+		append(buffer, ")");
+}
+
+/* ---------------------------------------------------------------- structures */
+
+/* what stands for the ?s, in order */
+static void
+hash_inputs(Hasher *hasher, const StoredExpr *expr)
+{
+	if (expr->kind == STORED_METADATA)
+		hash_text(hasher, sync_string_literal("table."));
+	if (expr->kind == STORED_COLUMN || expr->kind == STORED_METADATA ||
+		expr->kind == STORED_REQUEST)
+		hash_text(hasher, expr->text);
+	for (int i = 0; i < expr->arg_count; i++)
+		hash_inputs(hasher, expr->args[i]);
+}
+
+static void
+hash_expr(Hasher *hasher, const StoredExpr *expr)
+{
+	SyncBuffer	buffer;
+
+	buffer_init(&buffer, hasher->arena, 64);
+	append_expr(&buffer, expr, 0);
+	hash_text(hasher, buffer_string(&buffer));
+	hash_inputs(hasher, expr);
+}
+
+static void
+hash_function(Hasher *hasher, const StoredRelation *function)
+{
+	hash_text(hasher, sync_string_literal("json_each"));
+	hash_expr(hasher, function->input);
+}
+
+static void
+hash_key(Hasher *hasher, const StoredExpr *key)
+{
+	if (key->kind == STORED_COLUMN && key->relation->kind == RELATION_JSON_EACH)
+		hash_function(hasher, key->relation);
+	hash_expr(hasher, key);
+}
+
+uint32_t
+stored_key_hash(const StoredExpr *key, SyncArena *arena)
+{
+	Hasher		hasher = {arena, HASH_START};
+
+	hash_key(&hasher, key);
+	return hash_finish(&hasher);
+}
+
+uint32_t
+stored_source_hash(const StoredSource *source, SyncArena *arena)
+{
+	Hasher		hasher = {arena, HASH_START};
+
+	hash_text(&hasher, source->table->connection);
+	hash_text(&hasher, source->table->schema);
+	hash_text(&hasher, source->table->name);
+	for (int i = 0; i < source->filter_count; i++)
+		hash_expr(&hasher, source->filters[i]);
+	for (int i = 0; i < source->key_count; i++)
+		hash_key(&hasher, source->keys[i]);
+	for (int i = 0; i < source->function_count; i++)
+		hash_function(&hasher, source->functions[i]);
+	for (int i = 0; i < source->column_count; i++)
+	{
+		if (source->columns[i].expr == NULL)
+			continue;
+		hash_expr(&hasher, source->columns[i].expr);
+		hash_text(&hasher, source->columns[i].alias);
+	}
+	if (!source->is_index)
+		hash_text(&hasher, source->table->output_name);
+	for (int i = 0; i < source->output_count; i++)
+		hash_expr(&hasher, source->outputs[i]);
+	return hash_finish(&hasher);
+}
+
+/* the order of the sources does not matter */
+uint32_t
+stored_bucket_hash(const StoredBucket *bucket)
+{
+	Hasher		hasher = {NULL, HASH_START};
+	uint32_t	sum = 0;
+
+	for (int i = 0; i < bucket->source_count; i++)
+		sum += bucket->sources[i]->hash;
+	hash_add(&hasher, sum & 0x7fffffff);
+	return hash_finish(&hasher);
+}

@@ -1,0 +1,426 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream_resolve.c
+ *	  One product of a stream's conditions: how the query side finds the buckets
+ *	  and which rows are in them (sync-rules.md, 7.4, 7.5).
+ *
+ * The query's tables are the nodes of a graph, equals clauses its edges.  From
+ * the primary table, which becomes the data source, the walk goes to the
+ * request: a clause that touches the table at hand is a partition key of it,
+ * and the key's value comes from the clause's other side, which is a value of
+ * the request or the output of a lookup on another table.  What the walk does
+ * not reach must exist all the same: these lookups have no output.
+ *
+ * Does not know of other products: merging them is compile_stream.c.
+ *
+ * Invariant: every term of the product is used exactly once, or the product is
+ * refused.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "stream_compile.h"
+
+/* a table or a function of the request, as far as it is known */
+typedef struct Node Node;
+struct Node
+{
+	StoredRelation *relation;
+	StoredSource *source;		/* NULL: a function */
+	StoredLookup *lookup;		/* NULL: the primary table */
+	int			output_capacity;
+	Node	   *next;
+};
+
+/* a partition key on its way: what it is compared with */
+typedef struct Key
+{
+	const StoredExpr *expr;
+	uint32_t	hash;
+	int			value_count;
+	StoredValue **values;
+} Key;
+
+typedef struct Resolver
+{
+	StreamQuery *query;
+	SyncArena  *arena;
+	const StreamProduct *product;
+	bool	   *used;			/* by term */
+	Node	   *nodes;
+	StoredQuerier *querier;
+	bool		failed;			/* reported */
+} Resolver;
+
+static Node *lookup_node(Resolver *resolver, StoredRelation *relation);
+
+/* ---------------------------------------------------------------- nodes */
+
+/* an expression is used in a source: the functions that it needs are called */
+static void
+use_functions(Resolver *resolver, StoredSource *source, const StoredExpr *expr)
+{
+	const StoredRelation *relation = expr->relation;
+	bool		known = relation == NULL || relation->kind == RELATION_TABLE;
+
+	for (int i = 0; i < source->function_count && !known; i++)
+		known = source->functions[i] == relation;
+	if (!known)
+	{
+		int			count = source->function_count;
+
+		/* grown when full: at powers of two */
+		if ((count & (count - 1)) == 0)
+			source->functions = arena_grow(resolver->arena, source->functions,
+										   sizeof(*source->functions) * (size_t) count,
+										   sizeof(*source->functions) * (size_t) (count * 2 + 1));
+		source->functions[source->function_count++] = relation;
+	}
+	for (int i = 0; i < expr->arg_count; i++)
+		use_functions(resolver, source, expr->args[i]);
+}
+
+/* conditions of one relation are one term by now */
+static const StoredExpr *
+take_condition(Resolver *resolver, const StoredRelation *relation)
+{
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+
+		if (term->equals || term->left.relation != relation || resolver->used[i])
+			continue;
+		resolver->used[i] = true;
+		return term->left.expr;
+	}
+	return NULL;
+}
+
+static const StoredExpr **
+list_of(Resolver *resolver, const StoredExpr *expr, int *count)
+{
+	const StoredExpr **list = arena_array(resolver->arena, const StoredExpr *, 1);
+
+	*count = expr == NULL ? 0 : 1;
+	list[0] = expr;
+	return list;
+}
+
+/* the output with that expression, added if need be */
+static int
+output_of(Resolver *resolver, Node *node, const StoredExpr *expr)
+{
+	int		   *count = node->source != NULL ? &node->source->output_count :
+		&node->lookup->output_count;
+	const StoredExpr ***outputs = node->source != NULL ? &node->source->outputs :
+		&node->lookup->outputs;
+
+	for (int i = 0; i < *count; i++)
+	{
+		if (stored_key_equal((*outputs)[i], expr))
+			return i;
+	}
+	if (*count == node->output_capacity)
+	{
+		int			capacity = node->output_capacity * 2 + 2;
+
+		*outputs = arena_grow(resolver->arena, *outputs,
+							  sizeof(**outputs) * (size_t) node->output_capacity,
+							  sizeof(**outputs) * (size_t) capacity);
+		node->output_capacity = capacity;
+	}
+	(*outputs)[*count] = expr;
+	if (node->source != NULL)
+		use_functions(resolver, node->source, expr);
+	return (*count)++;
+}
+
+static StoredValue *
+value_of(Resolver *resolver, const StreamSide *side)
+{
+	StoredValue *value = arena_new(resolver->arena, StoredValue);
+	Node	   *node;
+
+	if (side->relation == NULL)
+	{
+		value->kind = VALUE_OF_REQUEST;
+		value->expr = side->expr;
+		return value;
+	}
+	node = lookup_node(resolver, side->relation);
+	value->kind = VALUE_OF_LOOKUP;
+	value->lookup = node->lookup;
+	value->output = output_of(resolver, node, side->expr);
+	return value;
+}
+
+/* ---------------------------------------------------------------- keys */
+
+/* a clause with both sides on one relation joins nothing */
+static bool
+touches(const Resolver *resolver, int i, const StoredRelation *relation)
+{
+	const StreamTerm *term = resolver->product->terms[i];
+
+	return term->equals && !resolver->used[i] &&
+		(term->left.relation == relation) != (term->right.relation == relation);
+}
+
+/*
+ * Unused clauses between the relation and others, as {this side, other side}
+ * pairs in the order of the product.  They count as used from here on, so that
+ * the walk does not come back through them.
+ */
+static const StreamSide **
+take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
+{
+	const StreamSide **sides;
+
+	*count = 0;
+	for (int i = 0; i < resolver->product->term_count; i++)
+		*count += touches(resolver, i, relation);
+	sides = arena_array(resolver->arena, const StreamSide *, 2 * (size_t) *count);
+	*count = 0;
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+		bool		left = term->left.relation == relation;
+
+		if (!touches(resolver, i, relation))
+			continue;
+		resolver->used[i] = true;
+		sides[2 * *count] = left ? &term->left : &term->right;
+		sides[2 * *count + 1] = left ? &term->right : &term->left;
+		(*count)++;
+	}
+	return sides;
+}
+
+static Key *
+key_of(Resolver *resolver, Key *keys, int *count, const StoredExpr *expr)
+{
+	for (int i = 0; i < *count; i++)
+	{
+		if (stored_key_equal(keys[i].expr, expr))
+			return &keys[i];
+	}
+	keys[*count].expr = expr;
+	keys[*count].hash = stored_key_hash(expr, resolver->arena);
+	return &keys[(*count)++];
+}
+
+static void
+add_value(Resolver *resolver, Key *key, StoredValue *value)
+{
+	size_t		size = sizeof(*key->values) * (size_t) key->value_count;
+
+	/* grown when full: at powers of two */
+	if ((key->value_count & (key->value_count - 1)) == 0)
+		key->values = arena_grow(resolver->arena, key->values, size,
+								 2 * size + sizeof(*key->values));
+	key->values[key->value_count++] = value;
+}
+
+/* 7.5; keys with equal hashes stay as they are */
+static void
+sort_keys(Key *keys, int count)
+{
+	for (int i = 1; i < count; i++)
+	{
+		Key			moved = keys[i];
+		int			at = i;
+
+		for (; at > 0 && keys[at - 1].hash > moved.hash; at--)
+			keys[at] = keys[at - 1];
+		keys[at] = moved;
+	}
+}
+
+static StoredValue *
+combined_value(Resolver *resolver, const Key *key)
+{
+	StoredValue *value;
+
+	if (key->value_count == 1)
+		return key->values[0];
+	value = arena_new(resolver->arena, StoredValue);
+	value->kind = VALUE_INTERSECTION;
+	value->value_count = key->value_count;
+	value->values = key->values;
+	return value;
+}
+
+/* the source's keys from the clauses that touch its table; returns their values */
+static StoredValue **
+resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
+{
+	int			clause_count;
+	const StreamSide **sides = take_clauses(resolver, relation, &clause_count);
+	Key		   *keys = arena_array(resolver->arena, Key, (size_t) clause_count);
+	StoredValue **values;
+
+	for (int i = 0; i < clause_count; i++)
+	{
+		Key		   *key = key_of(resolver, keys, &source->key_count, sides[2 * i]->expr);
+
+		use_functions(resolver, source, key->expr);
+		add_value(resolver, key, value_of(resolver, sides[2 * i + 1]));
+	}
+	sort_keys(keys, source->key_count);
+	source->keys = arena_array(resolver->arena, const StoredExpr *, (size_t) source->key_count);
+	values = arena_array(resolver->arena, StoredValue *, (size_t) source->key_count);
+	for (int i = 0; i < source->key_count; i++)
+	{
+		source->keys[i] = keys[i].expr;
+		values[i] = combined_value(resolver, &keys[i]);
+	}
+	return values;
+}
+
+static void
+resolve_filters(Resolver *resolver, StoredRelation *relation, StoredSource *source)
+{
+	const StoredExpr *filter = take_condition(resolver, relation);
+
+	source->filters = list_of(resolver, filter, &source->filter_count);
+	if (filter != NULL)
+		use_functions(resolver, source, filter);
+}
+
+/* ---------------------------------------------------------------- lookups */
+
+static int
+stage_after(StoredValue *const *values, int count)
+{
+	int			stage = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		int			needed = 0;
+
+		if (values[i]->kind == VALUE_OF_LOOKUP)
+			needed = values[i]->lookup->stage + 1;
+		else if (values[i]->kind == VALUE_INTERSECTION)
+			needed = stage_after(values[i]->values, values[i]->value_count);
+		if (needed > stage)
+			stage = needed;
+	}
+	return stage;
+}
+
+/* a lookup is entered once all that it needs is */
+static void
+enter_lookup(Resolver *resolver, StoredLookup *lookup)
+{
+	StoredQuerier *querier = resolver->querier;
+
+	lookup->stage = stage_after(lookup->values, lookup->value_count);
+	for (int i = 0; i < querier->lookup_count; i++)
+		lookup->id_in_stage += querier->lookups[i]->stage == lookup->stage;
+	querier->lookups[querier->lookup_count++] = lookup;
+}
+
+/*
+ * The lookup on a relation, made at the first call.  The walk cannot come back
+ * to a lookup that is being made: all clauses that lead to it are used.
+ */
+static Node *
+lookup_node(Resolver *resolver, StoredRelation *relation)
+{
+	Node	   *node = resolver->nodes;
+	StoredLookup *lookup;
+
+	while (node != NULL && node->relation != relation)
+		node = node->next;
+	if (node != NULL)
+		return node;
+	node = arena_new(resolver->arena, Node);
+	lookup = arena_new(resolver->arena, StoredLookup);
+	node->relation = relation;
+	node->lookup = lookup;
+	node->next = resolver->nodes;
+	resolver->nodes = node;
+	if (relation->kind == RELATION_JSON_EACH)
+	{
+		lookup->function = relation;
+		lookup->filters = list_of(resolver, take_condition(resolver, relation),
+								  &lookup->filter_count);
+	}
+	else
+	{
+		node->source = arena_new(resolver->arena, StoredSource);
+		node->source->is_index = true;
+		node->source->table = relation;
+		lookup->index = node->source;
+		lookup->values = resolve_keys(resolver, relation, node->source);
+		lookup->value_count = node->source->key_count;
+		resolve_filters(resolver, relation, node->source);
+	}
+	enter_lookup(resolver, lookup);
+	return node;
+}
+
+/* ---------------------------------------------------------------- the product */
+
+static void
+not_placed(Resolver *resolver, const StreamTerm *term)
+{
+	stream_fail(term->text, SYNC_ERROR_CONFIG, term->offset,
+				"this condition cannot be used to find the rows of \"%.*s\"",
+				SHOWN(resolver->query->primary->name));
+	stream_hint(term->text, "Compare columns with the request, or with columns of another table.");
+	resolver->failed = true;
+}
+
+/*
+ * What is left has nothing to do with the primary table: rows must exist.  A
+ * function of the request has no keys, so a clause is placed through a table.
+ */
+static void
+resolve_rest(Resolver *resolver)
+{
+	const StreamProduct *product = resolver->product;
+
+	for (int i = 0; i < product->term_count; i++)
+	{
+		const StreamTerm *term = product->terms[i];
+		StoredRelation *root = term->left.relation;
+
+		if (resolver->used[i])
+			continue;
+		if (term->equals && (root == NULL || root->kind != RELATION_TABLE))
+			root = term->right.relation;
+		if (root != NULL && (!term->equals || root->kind == RELATION_TABLE))
+			lookup_node(resolver, root);
+		if (!resolver->used[i])
+			not_placed(resolver, term);
+	}
+}
+
+bool
+stream_resolve(StreamQuery *query, const StreamProduct *product, StreamResolver *result)
+{
+	StreamCompiler *compiler = query->compiler;
+	Resolver	resolver = {.query = query, .arena = compiler->arena, .product = product};
+	StoredQuerier *querier = &result->querier;
+	StoredSource *source = arena_new(compiler->arena, StoredSource);
+	Node		primary = {.relation = query->primary, .source = source};
+
+	*result = (StreamResolver) {.source = source, .text = &query->text};
+	resolver.used = arena_array(compiler->arena, bool, (size_t) product->term_count);
+	resolver.querier = querier;
+	resolver.nodes = &primary;
+	querier->lookups = arena_array(compiler->arena, StoredLookup *,
+								   (size_t) query->relation_count);
+	source->table = query->primary;
+	source->column_count = query->column_count;
+	source->columns = query->columns;
+	querier->filters = list_of(&resolver, take_condition(&resolver, NULL),
+							   &querier->filter_count);
+	querier->values = resolve_keys(&resolver, query->primary, source);
+	querier->value_count = source->key_count;
+	resolve_filters(&resolver, query->primary, source);
+	resolve_rest(&resolver);
+	return !resolver.failed;
+}

@@ -1,0 +1,421 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream_scope.c
+ *	  FROM in edition-3 streams: which relations a query reads and what a name
+ *	  means (sync-rules.md, 3.1, 7.4).
+ *
+ * Subqueries and CTEs leave no trace but their relations and conditions: a
+ * column of theirs is the expression behind it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "stream_compile.h"
+
+/* ---------------------------------------------------------------- names */
+
+static SyncString
+lower_case(SyncArena *arena, SyncString name)
+{
+	char	   *lower = arena_strndup(arena, name.data, name.len);
+
+	for (uint32_t i = 0; i < name.len; i++)
+	{
+		if (lower[i] >= 'A' && lower[i] <= 'Z')
+			lower[i] = (char) (lower[i] - 'A' + 'a');
+	}
+	return (SyncString) {lower, name.len};
+}
+
+/* names of sources are compared without regard to case, even quoted ones */
+const StreamName *
+stream_find_name(const StreamScope *scope, const SqlName *name)
+{
+	SyncString	lower = lower_case(scope->text->compiler->arena, sql_name_string(name));
+
+	for (; scope != NULL; scope = scope->outer)
+	{
+		for (int i = 0; i < scope->name_count; i++)
+		{
+			if (sync_string_equal(scope->names[i].name, lower))
+				return &scope->names[i];
+		}
+	}
+	return NULL;
+}
+
+void
+stream_no_such_source(const StreamScope *scope, const SqlName *name)
+{
+	SyncArena  *arena = scope->text->compiler->arena;
+	const StreamText *text = scope->text;
+
+	stream_fail(text, SYNC_ERROR_CONFIG, name->offset, "there is no \"%.*s\" in FROM",
+				SHOWN(sql_name_string(name)));
+	for (; scope != NULL; scope = scope->outer)
+	{
+		for (int i = 0; i < scope->name_count; i++)
+		{
+			SyncString	known = scope->names[i].name;
+
+			if (known.len < 40 && name->len > 1 &&
+				report_distance(sql_name_string(name),
+								arena_strndup(arena, known.data, known.len)) < 3)
+			{
+				stream_hint(text, "Did you mean \"%.*s\"?", SHOWN(known));
+				return;
+			}
+		}
+	}
+}
+
+static void
+add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
+{
+	SyncArena  *arena = scope->text->compiler->arena;
+
+	entry->name = lower_case(arena, sql_name_string(name));
+	for (int i = 0; i < scope->name_count; i++)
+	{
+		if (!sync_string_equal(scope->names[i].name, entry->name))
+			continue;
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
+					"\"%.*s\" is in FROM more than once", SHOWN(sql_name_string(name)));
+		stream_hint(scope->text, "Give one of them another name with AS.");
+		return;
+	}
+	scope->names[scope->name_count++] = *entry;
+}
+
+/* ---------------------------------------------------------------- columns */
+
+static const StoredExpr *
+column_of(const StreamScope *scope, const StreamName *source, const SqlName *name)
+{
+	SyncString	column = sql_name_string(name);
+
+	if (source->broken)
+		return NULL;
+	if (source->relation != NULL && source->relation->kind == RELATION_TABLE)
+		return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
+								 source->relation);
+	if (source->relation != NULL)
+	{
+		if (sync_string_equal(column, sync_string_literal("value")) ||
+			sync_string_equal(column, sync_string_literal("key")))
+			return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
+									 source->relation);
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
+					"json_each() has no column \"%.*s\"", SHOWN(column));
+		stream_hint(scope->text, "It has \"value\" and \"key\".");
+		return NULL;
+	}
+	for (int i = 0; i < source->column_count; i++)
+	{
+		if (sync_string_equal(source->columns[i].name, column))
+			return source->columns[i].expr;
+	}
+	stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
+				"\"%.*s\" has no column \"%.*s\"", SHOWN(source->name), SHOWN(column));
+	return NULL;
+}
+
+const StoredExpr *
+stream_column(const StreamScope *scope, const SqlExpr *expr)
+{
+	const StreamName *source;
+
+	if (sql_name_is_set(&expr->column.schema))
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset,
+					"a column's table cannot be given with its schema");
+		return NULL;
+	}
+	if (sql_name_is_set(&expr->column.qualifier))
+	{
+		source = stream_find_name(scope, &expr->column.qualifier);
+		if (source != NULL)
+			return column_of(scope, source, &expr->column.name);
+		stream_no_such_source(scope, &expr->column.qualifier);
+		return NULL;
+	}
+	if (scope->name_count == 1)
+		return column_of(scope, &scope->names[0], &expr->column.name);
+	if (scope->name_count == 0)
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset,
+					"there is no table with a column \"%.*s\" here",
+					SHOWN(sql_name_string(&expr->column.name)));
+	else
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset,
+					"it is not clear which table \"%.*s\" is a column of",
+					SHOWN(sql_name_string(&expr->column.name)));
+		stream_hint(scope->text, "Write the table's name and a dot before it.");
+	}
+	return NULL;
+}
+
+SyncString
+stream_item_name(const StreamScope *scope, const SqlItem *item, bool *has_name)
+{
+	*has_name = true;
+	if (sql_name_is_set(&item->alias))
+		return sql_name_string(&item->alias);
+	if (item->expr->kind == SQL_COLUMN)
+		return sql_name_string(&item->expr->column.name);
+	*has_name = false;
+	return sql_text(scope->text->script, item->expr->offset, item->expr->end);
+}
+
+/* ---------------------------------------------------------------- relations */
+
+static StoredRelation *
+new_relation(const StreamScope *scope, StoredRelationKind kind, uint32_t offset)
+{
+	StoredRelation *relation;
+
+	if (++scope->query->relation_count > STREAM_MAX_RELATIONS)
+	{
+		stream_fail(scope->text, SYNC_ERROR_LIMIT, offset,
+					"a query can read from %d tables and functions at most", STREAM_MAX_RELATIONS);
+		return NULL;
+	}
+	relation = arena_new(scope->text->compiler->arena, StoredRelation);
+	relation->kind = kind;
+	relation->owner = relation;
+	relation->offset = offset;
+	return relation;
+}
+
+/* 3.1: a schema's name with a dot holds the connection, too */
+static bool
+read_schema(const StreamScope *scope, const SqlName *name, StoredRelation *relation)
+{
+	const char *dot = memchr(name->text, '.', name->len);
+
+	relation->connection = sync_string_literal(SYNC_DEFAULT_CONNECTION);
+	relation->schema = sql_name_string(name);
+	if (dot == NULL)
+		return true;
+	relation->connection = (SyncString) {name->text, (uint32_t) (dot - name->text)};
+	relation->schema.len -= relation->connection.len + 1;
+	relation->schema.data = dot + 1;
+	if (memchr(relation->schema.data, '.', relation->schema.len) == NULL)
+		return true;
+	stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
+				"a schema name can hold one dot, between connection and schema");
+	return false;
+}
+
+/* what the source is called in expressions */
+static const SqlName *
+source_name(const SqlSource *source)
+{
+	if (sql_name_is_set(&source->alias))
+		return &source->alias;
+	return source->kind == SQL_SOURCE_CALL ? &source->call->call.name : &source->name;
+}
+
+/* each of these fills in the entry; false, reported, if the source cannot be used */
+
+static bool
+table_source(const StreamScope *scope, const SqlSource *source, StreamName *entry)
+{
+	StoredRelation *relation;
+
+	if (source->column_count > 0)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
+					"the columns of a table cannot be renamed in FROM");
+		return false;
+	}
+	relation = new_relation(scope, RELATION_TABLE, source_name(source)->offset);
+	if (relation == NULL)
+		return false;
+	relation->name = sql_name_string(&source->name);
+	if (sql_name_is_set(&source->schema) && !read_schema(scope, &source->schema, relation))
+		return false;
+	if (sql_name_is_set(&source->alias))
+	{
+		relation->output_name = sql_name_string(&source->alias);
+		relation->renamed = !source->alias.quoted;
+	}
+	else if (!pattern_is_wildcard(relation->name))
+		relation->output_name = relation->name;
+	entry->relation = relation;
+	return true;
+}
+
+/*
+ * A function is called for the rows of one table, or for the request.  What it
+ * is called with cannot come from another function: neither a data source nor a
+ * lookup of the plan could hold that.
+ */
+StoredRelation *
+stream_json_each(const StreamScope *scope, const StoredExpr *input, uint32_t offset)
+{
+	StreamInputs inputs = {.request = false};
+	StoredRelation *relation;
+
+	if (input == NULL)
+		return NULL;
+	stream_add_inputs(&inputs, input);
+	if (inputs.first != NULL && (inputs.request || inputs.several))
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, offset,
+					"the array must come from one table, or from the request alone");
+		return NULL;
+	}
+	if (inputs.first != NULL && inputs.first->kind != RELATION_TABLE)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, offset,
+					"the array cannot come from another json_each()");
+		return NULL;
+	}
+	relation = new_relation(scope, RELATION_JSON_EACH, offset);
+	if (relation == NULL)
+		return NULL;
+	relation->input = input;
+	if (inputs.first != NULL)
+		relation->owner = inputs.first;
+	return relation;
+}
+
+static bool
+call_source(const StreamScope *scope, const SqlSource *source, StreamName *entry)
+{
+	const SqlExpr *call = source->call;
+	SyncString	name = sql_name_string(&call->call.name);
+
+	if (sql_name_is_set(&call->call.schema) ||
+		!sync_string_equal(name, sync_string_literal("json_each")) || call->call.extras != 0)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset,
+					"the function \"%.*s\" cannot stand in FROM", SHOWN(name));
+		stream_hint(scope->text, "Only json_each() can.");
+		return false;
+	}
+	if (call->call.arg_count != 1)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset, "json_each() takes one argument");
+		return false;
+	}
+	if (source->column_count > 0)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
+					"the columns of json_each() cannot be renamed in FROM");
+		return false;
+	}
+	entry->relation = stream_json_each(scope, stream_expr(scope, call->call.args[0]), call->offset);
+	return entry->relation != NULL;
+}
+
+/* ---------------------------------------------------------------- subqueries */
+
+/* the columns of a subquery's SELECT, renamed by what stands behind its alias */
+static void
+read_columns(const StreamScope *scope, const SqlSelect *select, const SqlSource *source,
+			 StreamName *entry)
+{
+	bool		has_name;
+
+	entry->columns = arena_array(scope->text->compiler->arena, StreamColumn,
+								 (size_t) select->item_count);
+	for (int i = 0; i < select->item_count; i++)
+	{
+		const SqlItem *item = &select->items[i];
+		StreamColumn *column = &entry->columns[entry->column_count];
+
+		if (item->expr->kind == SQL_STAR)
+		{
+			stream_fail(scope->text, SYNC_ERROR_CONFIG, item->expr->offset,
+						"* is not supported in a subquery");
+			stream_hint(scope->text, "Name the columns.");
+			continue;
+		}
+		column->name = stream_item_name(scope, item, &has_name);
+		column->expr = stream_expr(scope, item->expr);
+		entry->column_count++;
+	}
+	for (int i = 0; i < source->column_count && i < entry->column_count; i++)
+		entry->columns[i].name = sql_name_string(&source->columns[i]);
+}
+
+static bool
+select_source(const StreamScope *scope, const SqlSource *source, const StreamText *text,
+			  const SqlSelect *select, bool in_cte, StreamCondition *conditions,
+			  StreamName *entry)
+{
+	StreamScope inner = {.query = scope->query, .text = text, .in_cte = in_cte};
+
+	if (select == NULL)
+		return false;
+	if (source->column_count > select->item_count)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
+					"there are more names than columns");
+		return false;
+	}
+	stream_compile_from(&inner, select, conditions);
+	if (select->where != NULL)
+		stream_compile_where(&inner, select->where, conditions);
+	read_columns(&inner, select, source, entry);
+	return true;
+}
+
+static bool
+any_source(const StreamScope *scope, const SqlSource *source, StreamCondition *conditions,
+		   StreamName *entry)
+{
+	StreamCte  *cte = NULL;
+
+	if (source->kind == SQL_SOURCE_CALL)
+		return call_source(scope, source, entry);
+	if (source->kind == SQL_SOURCE_SUBQUERY)
+		return select_source(scope, source, scope->text,
+							 stream_statement(scope->text, source->subquery), scope->in_cte,
+							 conditions, entry);
+	if (!sql_name_is_set(&source->schema))
+		cte = stream_find_cte(scope, &source->name);
+	if (cte != NULL)
+		return select_source(scope, source, &cte->text, cte->select, true, conditions, entry);
+	return table_source(scope, source, entry);
+}
+
+static void
+check_join(const StreamScope *scope, const SqlSource *source)
+{
+	if (source->join != SQL_JOIN_NONE && source->join != SQL_JOIN_INNER)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
+					"only inner joins are supported");
+		stream_hint(scope->text, "Write JOIN ... ON.");
+	}
+	if (source->using_columns)
+	{
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset, "USING is not supported");
+		stream_hint(scope->text, "Write ON and the condition.");
+	}
+	if (source->with_ordinality)
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
+					"WITH ORDINALITY is not supported");
+}
+
+void
+stream_compile_from(StreamScope *scope, const SqlSelect *select, StreamCondition *conditions)
+{
+	StreamName	entry;
+
+	scope->names = arena_array(scope->text->compiler->arena, StreamName,
+							   (size_t) select->source_count);
+	for (int i = 0; i < select->source_count && !scope->text->compiler->exhausted; i++)
+	{
+		check_join(scope, &select->sources[i]);
+		entry = (StreamName) {.relation = NULL};
+		entry.broken = !any_source(scope, &select->sources[i], conditions, &entry);
+		add_name(scope, source_name(&select->sources[i]), &entry);
+		if (select->sources[i].on != NULL)
+			stream_compile_where(scope, select->sources[i].on, conditions);
+	}
+}

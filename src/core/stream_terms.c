@@ -1,0 +1,364 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream_terms.c
+ *	  Conditions of a query as a disjunction of products: sync-rules.md, 7.4.
+ *
+ *		1. NOT goes down to the leaves, AND is distributed over OR.
+ *		2. In a product, conditions of one relation (or of the request) become
+ *		   one, with AND.  Equals clauses, which join relations, stay alone.
+ *		3. Products of one condition that are of one relation become one, with OR.
+ *
+ * Invariant: never more than STREAM_MAX_PRODUCTS products or STREAM_MAX_TERMS
+ * terms are held; what would make more is found before it is made.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "stream_compile.h"
+
+typedef struct TermCompiler
+{
+	StreamQuery *query;
+	SyncArena  *arena;
+	int64_t		term_count;		/* places for terms, ever made */
+	bool		failed;			/* reported */
+} TermCompiler;
+
+static StreamProducts normalize(TermCompiler *terms, const StreamCondition *condition, bool negated);
+
+/* ---------------------------------------------------------------- terms */
+
+/*
+ * Which relation a condition is about.  A function of a table's rows counts as
+ * the table, but two of them without the table itself do not.  False: it is
+ * about several, or about the request and a relation.
+ */
+static bool
+relation_of(const StreamInputs *inputs, StoredRelation **relation)
+{
+	*relation = NULL;
+	if (inputs->first == NULL)
+		return true;
+	if (inputs->request || inputs->owners_differ || (inputs->several && !inputs->owner_itself))
+		return false;
+	*relation = inputs->first->owner;
+	return true;
+}
+
+static StreamTerm *
+new_term(TermCompiler *terms, const StreamCondition *leaf)
+{
+	StreamTerm *term = arena_new(terms->arena, StreamTerm);
+
+	term->text = leaf->text;
+	term->offset = leaf->offset;
+	return term;
+}
+
+static StreamTerm *
+mixed(TermCompiler *terms, const StreamCondition *leaf)
+{
+	stream_fail(leaf->text, SYNC_ERROR_CONFIG, leaf->offset,
+				"this condition mixes several tables, or a table and the request");
+	stream_hint(leaf->text, "What is of different origin can be compared with = or IN only.");
+	terms->failed = true;
+	return NULL;
+}
+
+/* NULL: reported */
+static StreamTerm *
+condition_term(TermCompiler *terms, const StreamCondition *leaf, const StoredExpr *expr)
+{
+	StreamInputs inputs = {.request = false};
+	StreamTerm *term;
+
+	if (expr == NULL)
+	{
+		terms->failed = true;
+		return NULL;
+	}
+	stream_add_inputs(&inputs, expr);
+	term = new_term(terms, leaf);
+	term->left.expr = expr;
+	return relation_of(&inputs, &term->left.relation) ? term : mixed(terms, leaf);
+}
+
+static StreamTerm *
+equal_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
+{
+	StreamInputs left = {.request = false};
+	StreamInputs right = {.request = false};
+	StreamInputs both;
+	StoredRelation *relation;
+	const StoredExpr *expr;
+	StreamTerm *term;
+
+	stream_add_inputs(&left, leaf->left);
+	both = left;
+	stream_add_inputs(&both, leaf->right);
+	if (negated || relation_of(&both, &relation))
+	{
+		expr = stream_make_binary(leaf->text, leaf->offset, "=", leaf->left, leaf->right);
+		if (negated)
+			expr = stream_make_not(leaf->text, leaf->offset, expr);
+		return condition_term(terms, leaf, expr);
+	}
+	stream_add_inputs(&right, leaf->right);
+	term = new_term(terms, leaf);
+	term->equals = true;
+	term->left.expr = leaf->left;
+	term->right.expr = leaf->right;
+	if (!relation_of(&left, &term->left.relation) || !relation_of(&right, &term->right.relation))
+		return mixed(terms, leaf);
+	return term;
+}
+
+static StreamTerm *
+leaf_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
+{
+	const StoredExpr *expr = leaf->left;
+
+	if (leaf->kind == CONDITION_EQUAL)
+		return equal_term(terms, leaf, negated);
+	if (negated)
+		expr = stream_make_not(leaf->text, leaf->offset, expr);
+	return condition_term(terms, leaf, expr);
+}
+
+/* ---------------------------------------------------------------- products */
+
+static bool
+too_many(TermCompiler *terms, const StreamCondition *condition, int64_t products)
+{
+	if (terms->failed)
+		return true;
+	if (products <= STREAM_MAX_PRODUCTS && terms->term_count <= STREAM_MAX_TERMS)
+		return false;
+	terms->failed = true;
+	if (products > STREAM_MAX_PRODUCTS)
+		stream_fail(condition->text, SYNC_ERROR_LIMIT, condition->offset,
+					"the conditions come to more than %d alternatives", STREAM_MAX_PRODUCTS);
+	else
+		stream_fail(condition->text, SYNC_ERROR_LIMIT, condition->offset,
+					"the conditions come to more than %d terms", STREAM_MAX_TERMS);
+	stream_hint(condition->text, "Use fewer ORs inside ANDs, or several queries.");
+	return true;
+}
+
+static void
+new_product(TermCompiler *terms, StreamProduct *product, int capacity)
+{
+	terms->term_count += capacity;
+	product->term_count = 0;
+	product->terms = arena_array(terms->arena, StreamTerm *, (size_t) capacity);
+}
+
+static void
+append_terms(StreamProduct *product, const StreamProduct *more)
+{
+	for (int i = 0; i < more->term_count; i++)
+		product->terms[product->term_count++] = more->terms[i];
+}
+
+/* one product of no term: true */
+static StreamProducts
+no_condition(TermCompiler *terms)
+{
+	return (StreamProducts) {1, arena_array(terms->arena, StreamProduct, 1)};
+}
+
+/* every product of a followed by every one of b, a's slowest */
+static StreamProducts
+multiply(TermCompiler *terms, const StreamCondition *condition, const StreamProducts *a,
+		 const StreamProducts *b)
+{
+	StreamProducts result = {0, NULL};
+
+	if (too_many(terms, condition, (int64_t) a->count * b->count))
+		return result;
+	result.items = arena_array(terms->arena, StreamProduct, (size_t) a->count * (size_t) b->count);
+	for (int i = 0; i < a->count; i++)
+	{
+		for (int j = 0; j < b->count; j++)
+		{
+			StreamProduct *product = &result.items[result.count];
+
+			new_product(terms, product, a->items[i].term_count + b->items[j].term_count);
+			if (too_many(terms, condition, 0))
+				return result;
+			append_terms(product, &a->items[i]);
+			append_terms(product, &b->items[j]);
+			result.count++;
+		}
+	}
+	return result;
+}
+
+/* alternatives first, then what holds for all of them, in one product */
+static StreamProducts
+conjunction(TermCompiler *terms, const StreamCondition *condition, bool negated)
+{
+	StreamProducts *children = arena_array(terms->arena, StreamProducts,
+										   (size_t) condition->child_count);
+	StreamProducts result = no_condition(terms);
+	StreamProducts common = no_condition(terms);
+	int			count = 0;
+
+	for (int i = 0; i < condition->child_count; i++)
+	{
+		children[i] = normalize(terms, condition->children[i], negated);
+		if (children[i].count == 1)
+			count += children[i].items[0].term_count;
+	}
+	new_product(terms, &common.items[0], count);
+	for (int i = 0; i < condition->child_count && !too_many(terms, condition, 0); i++)
+	{
+		if (children[i].count == 1)
+			append_terms(&common.items[0], &children[i].items[0]);
+		else
+			result = multiply(terms, condition, &result, &children[i]);
+	}
+	return multiply(terms, condition, &result, &common);
+}
+
+static StreamProducts
+disjunction(TermCompiler *terms, const StreamCondition *condition, bool negated)
+{
+	StreamProducts *children = arena_array(terms->arena, StreamProducts,
+										   (size_t) condition->child_count);
+	StreamProducts result = {0, NULL};
+	int64_t		count = 0;
+
+	for (int i = 0; i < condition->child_count; i++)
+	{
+		children[i] = normalize(terms, condition->children[i], negated);
+		count += children[i].count;
+	}
+	if (too_many(terms, condition, count))
+		return result;
+	result.items = arena_array(terms->arena, StreamProduct, (size_t) count);
+	for (int i = 0; i < condition->child_count; i++)
+	{
+		for (int j = 0; j < children[i].count; j++)
+			result.items[result.count++] = children[i].items[j];
+	}
+	return result;
+}
+
+static StreamProducts
+normalize(TermCompiler *terms, const StreamCondition *condition, bool negated)
+{
+	StreamProducts result;
+	StreamTerm *term;
+
+	switch (condition->kind)
+	{
+		case CONDITION_NOT:
+			return normalize(terms, condition->children[0], !negated);
+		case CONDITION_AND:
+			return negated ? disjunction(terms, condition, true) :
+				conjunction(terms, condition, false);
+		case CONDITION_OR:
+			return negated ? conjunction(terms, condition, true) :
+				disjunction(terms, condition, false);
+		default:
+			result = no_condition(terms);
+			term = leaf_term(terms, condition, negated);
+			if (term == NULL)
+				return result;
+			new_product(terms, &result.items[0], 1);
+			result.items[0].terms[result.items[0].term_count++] = term;
+			return result;
+	}
+}
+
+/* ---------------------------------------------------------------- merging */
+
+/*
+ * Joins the conditions of each relation with the operator: equals clauses as
+ * they are, then what is of the request, then relations as they first appear.
+ */
+static StreamProduct
+merge_terms(TermCompiler *terms, const StreamProduct *product, const char *op)
+{
+	StreamProduct merged;
+	int			first = 0;
+
+	new_product(terms, &merged, product->term_count);
+	for (int pass = 0; pass < 3; pass++)
+	{
+		if (pass == 1)
+			first = merged.term_count;
+		for (int i = 0; i < product->term_count; i++)
+		{
+			StreamTerm *term = product->terms[i];
+			StreamTerm *known = NULL;
+
+			if ((pass == 0) != term->equals)
+				continue;
+			if (pass > 0 && (pass == 1) != (term->left.relation == NULL))
+				continue;
+			for (int j = first; j < merged.term_count && pass > 0 && known == NULL; j++)
+			{
+				if (merged.terms[j]->left.relation == term->left.relation)
+					known = merged.terms[j];
+			}
+			if (known == NULL)
+			{
+				known = arena_new(terms->arena, StreamTerm);
+				*known = *term;
+				merged.terms[merged.term_count++] = known;
+				continue;
+			}
+			known->left.expr = stream_make_binary(term->text, term->offset, op, known->left.expr,
+												  term->left.expr);
+			if (known->left.expr == NULL)
+			{
+				terms->failed = true;
+				return merged;
+			}
+		}
+	}
+	return merged;
+}
+
+/* a product of one term, from the terms of all such products */
+static void
+append_alternatives(TermCompiler *terms, const StreamProduct *singles, StreamProducts *products)
+{
+	StreamProduct merged = merge_terms(terms, singles, "or");
+
+	for (int i = 0; i < merged.term_count && !terms->failed; i++)
+	{
+		StreamProduct *product = &products->items[products->count++];
+
+		product->term_count = 1;
+		product->terms = &merged.terms[i];
+	}
+}
+
+bool
+stream_products(StreamQuery *query, const StreamCondition *conditions, StreamProducts *products)
+{
+	TermCompiler terms = {.query = query, .arena = query->compiler->arena};
+	StreamProducts all = normalize(&terms, conditions, false);
+	StreamProduct singles;
+
+	*products = (StreamProducts) {0, NULL};
+	if (terms.failed)
+		return false;
+	products->items = arena_array(terms.arena, StreamProduct, (size_t) all.count);
+	new_product(&terms, &singles, all.count);
+	for (int i = 0; i < all.count && !terms.failed; i++)
+	{
+		StreamProduct product = merge_terms(&terms, &all.items[i], "and");
+
+		if (product.term_count == 1)
+			singles.terms[singles.term_count++] = product.terms[0];
+		else
+			products->items[products->count++] = product;
+	}
+	append_alternatives(&terms, &singles, products);
+	return !terms.failed;
+}
