@@ -96,8 +96,8 @@ set_states(MongoContext *context, int32_t stream_id, StreamState from, StreamSta
 }
 
 /* The document of contract 2, "Initial document on deploy": all keys, in order. */
-static void
-build_stream(const DeployRequest *request, bson_t *document)
+static bool
+build_stream(const DeployRequest *request, bson_t *document, StorageError *error)
 {
 	const StorageDeploy *deploy = request->deploy;
 	bson_iter_t field;
@@ -108,7 +108,10 @@ build_stream(const DeployRequest *request, bson_t *document)
 	if (deploy->source_stream == 0)
 	{
 		BSON_APPEND_UTF8(document, "content", deploy->content);
-		BSON_APPEND_NULL(document, "serialized_plan");
+		if (deploy->plan == NULL)
+			BSON_APPEND_NULL(document, "serialized_plan");
+		else if (!plan_append_bson(document, "serialized_plan", deploy->plan, error))
+			return false;
 	}
 	else
 	{
@@ -134,6 +137,7 @@ build_stream(const DeployRequest *request, bson_t *document)
 	BSON_APPEND_DOCUMENT_BEGIN(document, "parameter_compaction", &compaction);
 	BSON_APPEND_INT64(&compaction, "compacted_before", request->op_head);
 	bson_append_document_end(document, &compaction);
+	return true;
 }
 
 static void
@@ -288,9 +292,9 @@ deploy_body(MongoContext *context, void *arg, StorageError *error)
 		deploy->stream_id = (int32_t) id;
 		snprintf(deploy->slot_name, STREAM_SLOT_NAME_LEN, "%.40s%d_%s", deploy->slot_prefix,
 				 (int) id, suffix);
-		build_stream(request, &document);
 		build_binding(deploy, &binding);
-		ok = insert_one(context, COLLECTION_STREAMS, &document, error) &&
+		ok = build_stream(request, &document, error) &&
+			insert_one(context, COLLECTION_STREAMS, &document, error) &&
 			insert_one(context, COLLECTION_BINDINGS, &binding, error);
 	}
 	bson_destroy(&binding);

@@ -178,7 +178,7 @@ typedef struct StreamDoc
 	int32_t		storage_version;
 	StreamState state;
 	char	   *content;		/* sync config text */
-	char	   *serialized_plan;	/* canonical extended JSON, or NULL */
+	char	   *serialized_plan;	/* JSON text, or NULL */
 	char		slot_name[STREAM_SLOT_NAME_LEN];
 	bool		snapshot_done;
 	uint64_t	snapshot_lsn;	/* STREAM_LSN_NONE where null */
@@ -259,6 +259,7 @@ typedef struct StorageDeploy
 {
 	SourceIdentity self;		/* in */
 	const char *content;		/* in */
+	const char *plan;			/* in: JSON text of the stored plan, or NULL */
 	const char *slot_prefix;	/* in: "powersync_" */
 	int32_t		source_stream;	/* in */
 	int32_t		replaces;		/* in */

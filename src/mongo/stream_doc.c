@@ -261,24 +261,26 @@ decode_positions(const bson_t *document, StreamDoc *stream)
 		read_keepalive_op(document, &stream->keepalive_op);
 }
 
-/* Copies two texts into the stream's arena; plan may be NULL. */
+/* The texts into the stream's arena; plan may be NULL. */
 static bool
-copy_texts(StreamDoc *stream, const char *content, size_t content_len, const char *plan,
-		   size_t plan_len)
+copy_texts(StreamDoc *stream, const char *content, size_t content_len, const bson_iter_t *plan,
+		   StorageError *error)
 {
 	ArenaGuard	guard;
-	volatile bool ok = false;
 
 	arena_guard_push(stream->arena, &guard);
 	if (setjmp(guard.jump) == 0)
 	{
 		stream->content = arena_strndup(stream->arena, content, content_len);
-		if (plan != NULL)
-			stream->serialized_plan = arena_strndup(stream->arena, plan, plan_len);
-		ok = true;
+		if (plan != NULL && (stream->serialized_plan = plan_json_text(plan, stream->arena)) == NULL)
+			storage_error_set(error, STORAGE_INVALID,
+							  "the stored plan of replication stream %d holds what a plan cannot",
+							  (int) stream->id);
 	}
+	else
+		storage_error_set(error, STORAGE_SERVER, "out of memory");
 	arena_guard_pop(stream->arena, &guard);
-	return ok;
+	return error->kind == STORAGE_OK;
 }
 
 bool
@@ -287,9 +289,7 @@ stream_document_decode(const bson_t *document, StreamDoc *stream, StorageError *
 	bson_iter_t field;
 	uint32_t	len = 0;
 	const char *content;
-	char	   *plan = NULL;
-	size_t		plan_len = 0;
-	bool		ok;
+	bool		has_plan;
 
 	if (!decode_positions(document, stream))
 	{
@@ -306,21 +306,9 @@ stream_document_decode(const bson_t *document, StreamDoc *stream, StorageError *
 						  (int) stream->id);
 		return false;
 	}
-	if (find_field(document, "serialized_plan", &field) && BSON_ITER_HOLDS_DOCUMENT(&field))
-	{
-		const uint8_t *data;
-		uint32_t	size;
-		bson_t		view;
-
-		bson_iter_document(&field, &size, &data);
-		if (bson_init_static(&view, data, size))
-			plan = bson_as_canonical_extended_json(&view, &plan_len);
-	}
-	ok = copy_texts(stream, content ? content : "", content ? len : 0, plan, plan_len);
-	bson_free(plan);
-	if (!ok)
-		storage_error_set(error, STORAGE_SERVER, "out of memory");
-	return ok;
+	has_plan = find_field(document, "serialized_plan", &field) && BSON_ITER_HOLDS_DOCUMENT(&field);
+	return copy_texts(stream, content ? content : "", content ? len : 0,
+					  has_plan ? &field : NULL, error);
 }
 
 /* ---------------------------------------------------------------- tables */

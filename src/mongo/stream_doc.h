@@ -59,6 +59,17 @@ extern bool stream_document_untouched(const bson_t *document);
 /* fills everything but tables and binding; false: out of memory or not by the contract */
 extern bool stream_document_decode(const bson_t *document, StreamDoc *stream,
 								   StorageError *error);
+/* ---- plan_bson.c: the stored plan of an edition-3 config */
+
+/* appends the JSON text's object; false, with the error, if it is none */
+extern bool plan_append_bson(bson_t *document, const char *name, const char *json,
+							 StorageError *error);
+/*
+ * The JSON text of a document, with NUL, in the arena, whose guard the caller
+ * has set.  NULL if it holds what JSON cannot.
+ */
+extern char *plan_json_text(const bson_iter_t *field, SyncArena *arena);
+
 /* reads tables and copy progress */
 extern bool stream_tables_read(MongoContext *context, StreamDoc *stream, StorageError *error);
 extern bool stream_has_data(MongoContext *context, StreamDoc *stream, StorageError *error);

@@ -25,6 +25,8 @@
 
 #include "core/rules.h"
 
+#define DEFAULT_SCHEMA			"public"
+
 /* how often the storage is asked for new streams */
 #define WATCH_INTERVAL_MS		4000
 
@@ -348,12 +350,47 @@ refuse_stream(Worker *worker, const char *message, const char *hint, const char 
 /*
  * Compiles the stream's config; refuses what this version of pgsync cannot run.
  */
+static const SyncPlan *
+compile_content(Worker *worker)
+{
+	RulesOptions options = {.default_schema = DEFAULT_SCHEMA};
+	RulesMessage *messages = NULL;
+	const char *content = worker->stream->content;
+	const SyncPlan *plan = rules_compile(content, strlen(content), &options, worker->plan_arena,
+										 &messages);
+
+	if (plan != NULL)
+		return plan;
+	while (messages != NULL && messages->level != RULES_FATAL && messages->next != NULL)
+		messages = messages->next;
+	refuse_stream(worker, messages == NULL ? "the sync rules cannot be compiled" :
+				  psprintf("sync rules, line %d, column %d: %s", messages->error.line,
+						   messages->error.column, messages->error.message),
+				  messages != NULL && messages->error.hint[0] != '\0' ? messages->error.hint :
+				  "Check the rules with pgsync_validate() and deploy them again.",
+				  "22023");
+}
+
+/* What the deployer has compiled is run as it is, as by the API (sync-rules.md, 0.1). */
+static const SyncPlan *
+read_stored_plan(Worker *worker)
+{
+	RulesOptions options = {.default_schema = DEFAULT_SCHEMA};
+	const char *json = worker->stream->serialized_plan;
+	SyncError	error;
+	const SyncPlan *plan = plan_read(json, strlen(json), &options, worker->plan_arena, &error);
+
+	if (plan == NULL)
+		refuse_stream(worker, psprintf("%s", error.message),
+					  "Deploy the rules again with pgsync_deploy().",
+					  error.code == SYNC_ERROR_UNSUPPORTED ? "0A000" : "XX001");
+	return plan;
+}
+
 void
 worker_compile_rules(Worker *worker)
 {
 	StreamDoc  *stream = worker->stream;
-	RulesMessage *messages = NULL;
-	RulesOptions options = {.default_schema = "public"};
 	char	   *prefix;
 
 	if (stream->storage_version != 1 && stream->storage_version != 2)
@@ -364,19 +401,7 @@ worker_compile_rules(Worker *worker)
 	worker->plan_arena = arena_create(0);
 	if (worker->plan_arena == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	worker->plan = rules_compile(stream->content, strlen(stream->content), &options,
-								 worker->plan_arena, &messages);
-	if (worker->plan == NULL)
-	{
-		while (messages != NULL && messages->level != RULES_FATAL && messages->next != NULL)
-			messages = messages->next;
-		refuse_stream(worker, messages == NULL ? "the sync rules cannot be compiled" :
-					  psprintf("sync rules, line %d, column %d: %s", messages->error.line,
-							   messages->error.column, messages->error.message),
-					  messages != NULL && messages->error.hint[0] != '\0' ? messages->error.hint :
-					  "Check the rules with pgsync_validate() and deploy them again.",
-					  "22023");
-	}
+	worker->plan = stream->serialized_plan != NULL ? read_stored_plan(worker) : compile_content(worker);
 
 	prefix = "";
 	if (stream->storage_version >= 2 || plan_compatibility(worker->plan)->versioned_bucket_ids)
