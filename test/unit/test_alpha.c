@@ -589,13 +589,20 @@ test_several_streams(void **state)
 		"streams:\n"
 		"  s1:\n    query: SELECT id FROM t WHERE x IN (SELECT k FROM u WHERE uid = auth.user_id())\n"
 		"  s2:\n    priority: 1\n"
-		"    query: SELECT id FROM t WHERE x IN (SELECT k FROM u WHERE uid = auth.user_id())\n");
+		"    query: SELECT id, x FROM t WHERE x IN (SELECT k FROM u WHERE uid = auth.user_id()) "
+		"OR x = auth.user_id()\n");
+	static const char *const json[] = {
+		"{\"id\":\"1\"}", "{\"id\":\"1\"}", "{\"id\":\"1\",\"x\":\"X\"}",
+		"{\"id\":\"1\",\"x\":\"X\"}"
+	};
 	EvaluatedRow row;
 
 	(void) state;
 	assert_non_null(plan);
 	row = evaluate(plan, "t", "id x", ROW(text("X")));
-	assert_string_equal(buckets_of(&row), "b[] s1|0[\"X\"] s2|0[\"X\"]");
+	assert_string_equal(buckets_of(&row), "b[] s1|0[\"X\"] s2|0[\"X\"] s2|1[\"X\"]");
+	for (int i = 0; i < row.bucket_row_count; i++)
+		assert_bytes(row.bucket_rows[i].json, json[i]);
 	row = evaluate(plan, "u", "uid k", (SyncValue[]) {text("U"), text("K")});
 	assert_string_equal(entries_of(&row), "\"s1\",\"0\",\"U\"=\"K\" \"s2\",\"0\",\"U\"=\"K\"");
 }
@@ -744,6 +751,8 @@ test_case_warnings(void **state)
 	assert_int_equal(count_messages(RULES_WARNING), 1 + 4);
 	compile_ok("SELECT A.id FROM public.T AS a WHERE x IN (SELECT k FROM U WHERE uid = auth.user_id())");
 	assert_int_equal(count_messages(RULES_WARNING), 1 + 2);
+	compile_ok("SELECT id FROM T AS a");
+	assert_int_equal(count_messages(RULES_WARNING), 1);
 }
 
 /* ---------------------------------------------------------------- limits */
