@@ -774,6 +774,42 @@ test_hostile(void **state)
 							"      - SELECT id FROM t WHERE x = auth.parameter('a')\n", 10000, "", ""));
 }
 
+/* a condition that stands in many products makes a small text a large plan */
+static void
+test_plan_size(void **state)
+{
+	const char *where = repeated("x IN ARRAY[", "'abc'", 20000, ", ", "] AND (a");
+	const char *yaml;
+
+	(void) state;
+	for (int i = 0; i < 60; i++)
+		where = arena_printf(arena, "%s OR a%d", where, i);
+	yaml = one_query(arena_printf(arena, "SELECT id FROM t WHERE %s)", where));
+	assert_false(compile_text(yaml));
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_non_null(strstr(messages->error.message, "larger than"));
+}
+
+/* what cannot be read back is refused where it is written */
+static void
+test_depth(void **state)
+{
+	(void) state;
+	for (int count = 400; count <= 500; count += 100)
+	{
+		const char *query = repeated("SELECT id, x", " -> 'k'", count, "", " AS y FROM t");
+
+		assert_int_equal(compile_text(one_query(query)), count == 400);
+	}
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_int_equal(messages->error.line, 6);
+	for (int count = 800; count <= 950; count += 150)
+		assert_int_equal(compile_text(one_query(repeated("SELECT id FROM t WHERE ", "a = 1", count,
+														 " AND ", ""))), count == 800);
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_int_equal(messages->error.line, 6);
+}
+
 static void
 test_resolver_limit(void **state)
 {
@@ -852,6 +888,8 @@ main(void)
 		stream_test(test_wrapper),
 		stream_test(test_other_editions),
 		stream_test(test_hostile),
+		stream_test(test_plan_size),
+		stream_test(test_depth),
 		stream_test(test_resolver_limit),
 		stream_test(test_out_of_memory),
 	};
