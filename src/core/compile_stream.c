@@ -362,7 +362,7 @@ intern_source(StreamCompiler *compiler, StoredSource *source)
 	int		   *count = source->is_index ? &plan->index_count : &plan->source_count;
 	size_t		size = sizeof(**list) * (size_t) *count;
 
-	source->hash = stored_source_hash(source, compiler->arena);
+	source->hash = stored_source_hash(source);
 	for (int i = 0; i < *count; i++)
 	{
 		if (stored_source_equal((*list)[i], source))
@@ -652,5 +652,12 @@ compile_streams(Compiler *compiler, const RulesOptions *options)
 	if (compiler->report->fatal_count > 0)
 		return NULL;
 	json = stored_plan_json(streams->plan, config, compiler->report->first, compiler->arena);
+	if (json.len > PLAN_MAX_BYTES)
+	{
+		report_node(compiler->report, RULES_FATAL, SYNC_ERROR_LIMIT,
+					config->streams[config->stream_count - 1].node,
+					"the plan of all streams is larger than %d MB", PLAN_MAX_BYTES / 1024 / 1024);
+		return NULL;
+	}
 	return read_back(compiler, json, options);
 }

@@ -24,7 +24,6 @@
 
 typedef struct Hasher
 {
-	SyncArena  *arena;
 	uint32_t	state;
 } Hasher;
 
@@ -71,51 +70,57 @@ hash_finish(const Hasher *hasher)
 
 /* ---------------------------------------------------------------- canonical text */
 
+/* the text is hashed as it comes up; it is never there as a whole */
+
 #define PRECEDENCE_NOT		3
 #define PRECEDENCE_EQUALITY 4
 
-static void append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer);
+static void hash_sql(Hasher *hasher, const StoredExpr *expr, int outer);
 
 static void
-append(SyncBuffer *buffer, const char *s)
+hash_word(Hasher *hasher, const char *s)
 {
-	buffer_append(buffer, s, strlen(s));
+	hash_text(hasher, (SyncString) {s, (uint32_t) strlen(s)});
 }
 
 static void
-append_list(SyncBuffer *buffer, const StoredExpr *const *items, int count)
+hash_list(Hasher *hasher, const StoredExpr *const *items, int count)
 {
-	append(buffer, "(");
+	hash_word(hasher, "(");
 	for (int i = 0; i < count; i++)
 	{
 		if (i > 0)
-			append(buffer, ", ");
-		append_expr(buffer, items[i], 0);
+			hash_word(hasher, ", ");
+		hash_sql(hasher, items[i], 0);
 	}
-	append(buffer, ")");
+	hash_word(hasher, ")");
 }
 
 static void
-append_string(SyncBuffer *buffer, SyncString text)
+hash_string(Hasher *hasher, SyncString text)
 {
-	append(buffer, "'");
+	uint32_t	start = 0;
+
+	hash_word(hasher, "'");
 	for (uint32_t i = 0; i < text.len; i++)
 	{
-		if (text.data[i] == '\'')
-			append(buffer, "'");
-		buffer_append_char(buffer, text.data[i]);
+		if (text.data[i] != '\'')
+			continue;
+		hash_text(hasher, (SyncString) {text.data + start, i + 1 - start});
+		start = i;
 	}
-	append(buffer, "'");
+	hash_text(hasher, (SyncString) {text.data + start, text.len - start});
+	hash_word(hasher, "'");
 }
 
 static void
-append_double(SyncBuffer *buffer, double value)
+hash_double(Hasher *hasher, double value)
 {
 	char		text[NUMBER_TEXT_LEN];
 
-	buffer_append(buffer, text, number_to_text(value, text));
+	hash_text(hasher, (SyncString) {text, (uint32_t) number_to_text(value, text)});
 	if (isfinite(value) && value == floor(value))
-		append(buffer, ".0");
+		hash_word(hasher, ".0");
 }
 
 static int
@@ -141,67 +146,67 @@ precedence(SyncString op)
 }
 
 static void
-append_case(SyncBuffer *buffer, const StoredExpr *expr)
+hash_case(Hasher *hasher, const StoredExpr *expr)
 {
 	int			at = 0;
 	int			end = expr->arg_count - (expr->has_else ? 1 : 0);
 
-	append(buffer, "CASE");
+	hash_word(hasher, "CASE");
 	if (expr->has_operand)
 	{
-		append(buffer, " ");
-		append_expr(buffer, expr->args[at++], 0);
+		hash_word(hasher, " ");
+		hash_sql(hasher, expr->args[at++], 0);
 	}
 	while (at < end)
 	{
-		append(buffer, " WHEN ");
-		append_expr(buffer, expr->args[at++], 0);
-		append(buffer, " THEN ");
-		append_expr(buffer, expr->args[at++], 0);
+		hash_word(hasher, " WHEN ");
+		hash_sql(hasher, expr->args[at++], 0);
+		hash_word(hasher, " THEN ");
+		hash_sql(hasher, expr->args[at++], 0);
 	}
 	if (expr->has_else)
 	{
-		append(buffer, " ELSE ");
-		append_expr(buffer, expr->args[end], 0);
+		hash_word(hasher, " ELSE ");
+		hash_sql(hasher, expr->args[end], 0);
 	}
-	append(buffer, " END");
+	hash_word(hasher, " END");
 }
 
 /* what stands in parentheses inside an operator that binds as tightly */
 static void
-append_operator(SyncBuffer *buffer, const StoredExpr *expr, int own)
+hash_operator(Hasher *hasher, const StoredExpr *expr, int own)
 {
 	switch (expr->kind)
 	{
 		case STORED_UNARY:
-			buffer_append(buffer, expr->text.data, expr->text.len);
-			append(buffer, " ");
-			append_expr(buffer, expr->args[0], own);
+			hash_text(hasher, expr->text);
+			hash_word(hasher, " ");
+			hash_sql(hasher, expr->args[0], own);
 			break;
 		case STORED_BETWEEN:
-			append_expr(buffer, expr->args[0], own);
-			append(buffer, " BETWEEN ");
-			append_expr(buffer, expr->args[1], own);
-			append(buffer, " AND ");
-			append_expr(buffer, expr->args[2], own);
+			hash_sql(hasher, expr->args[0], own);
+			hash_word(hasher, " BETWEEN ");
+			hash_sql(hasher, expr->args[1], own);
+			hash_word(hasher, " AND ");
+			hash_sql(hasher, expr->args[2], own);
 			break;
 		case STORED_SCALAR_IN:
-			append_expr(buffer, expr->args[0], own);
-			append(buffer, " IN ");
-			append_list(buffer, expr->args + 1, expr->arg_count - 1);
+			hash_sql(hasher, expr->args[0], own);
+			hash_word(hasher, " IN ");
+			hash_list(hasher, expr->args + 1, expr->arg_count - 1);
 			break;
 		default:
-			append_expr(buffer, expr->args[0], own);
-			append(buffer, " ");
-			buffer_append(buffer, expr->text.data, expr->text.len);
-			append(buffer, " ");
-			append_expr(buffer, expr->args[1], own);
+			hash_sql(hasher, expr->args[0], own);
+			hash_word(hasher, " ");
+			hash_text(hasher, expr->text);
+			hash_word(hasher, " ");
+			hash_sql(hasher, expr->args[1], own);
 			break;
 	}
 }
 
 static void
-append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer)
+hash_sql(Hasher *hasher, const StoredExpr *expr, int outer)
 {
 	int			own;
 
@@ -210,35 +215,35 @@ append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer)
 		case STORED_COLUMN:
 		case STORED_METADATA:
 		case STORED_REQUEST:
-			append(buffer, "?");
+			hash_word(hasher, "?");
 			return;
 		case STORED_NULL:
-			append(buffer, "NULL");
+			hash_word(hasher, "NULL");
 			return;
 		case STORED_INTEGER:
-			buffer_append(buffer, expr->text.data, expr->text.len);
+			hash_text(hasher, expr->text);
 			return;
 		case STORED_DOUBLE:
-			append_double(buffer, expr->number);
+			hash_double(hasher, expr->number);
 			return;
 		case STORED_STRING:
-			append_string(buffer, expr->text);
+			hash_string(hasher, expr->text);
 			return;
 		case STORED_FUNCTION:
-			append(buffer, "\"");
-			buffer_append(buffer, expr->text.data, expr->text.len);
-			append(buffer, "\"");
-			append_list(buffer, expr->args, expr->arg_count);
+			hash_word(hasher, "\"");
+			hash_text(hasher, expr->text);
+			hash_word(hasher, "\"");
+			hash_list(hasher, expr->args, expr->arg_count);
 			return;
 		case STORED_CAST:
-			append(buffer, "CAST(");
-			append_expr(buffer, expr->args[0], 0);
-			append(buffer, " AS ");
-			buffer_append(buffer, expr->text.data, expr->text.len);
-			append(buffer, ")");
+			hash_word(hasher, "CAST(");
+			hash_sql(hasher, expr->args[0], 0);
+			hash_word(hasher, " AS ");
+			hash_text(hasher, expr->text);
+			hash_word(hasher, ")");
 			return;
 		case STORED_CASE:
-			append_case(buffer, expr);
+			hash_case(hasher, expr);
 			return;
 		case STORED_UNARY:
 			own = PRECEDENCE_NOT;
@@ -252,10 +257,10 @@ append_expr(SyncBuffer *buffer, const StoredExpr *expr, int outer)
 			break;
 	}
 	if (outer >= own)
-		append(buffer, "(");
-	append_operator(buffer, expr, own);
+		hash_word(hasher, "(");
+	hash_operator(hasher, expr, own);
 	if (outer >= own)
-		append(buffer, ")");
+		hash_word(hasher, ")");
 }
 
 /* ---------------------------------------------------------------- structures */
@@ -276,11 +281,7 @@ hash_inputs(Hasher *hasher, const StoredExpr *expr)
 static void
 hash_expr(Hasher *hasher, const StoredExpr *expr)
 {
-	SyncBuffer	buffer;
-
-	buffer_init(&buffer, hasher->arena, 64);
-	append_expr(&buffer, expr, 0);
-	hash_text(hasher, buffer_string(&buffer));
+	hash_sql(hasher, expr, 0);
 	hash_inputs(hasher, expr);
 }
 
@@ -300,18 +301,18 @@ hash_key(Hasher *hasher, const StoredExpr *key)
 }
 
 uint32_t
-stored_key_hash(const StoredExpr *key, SyncArena *arena)
+stored_key_hash(const StoredExpr *key)
 {
-	Hasher		hasher = {arena, HASH_START};
+	Hasher		hasher = {HASH_START};
 
 	hash_key(&hasher, key);
 	return hash_finish(&hasher);
 }
 
 uint32_t
-stored_source_hash(const StoredSource *source, SyncArena *arena)
+stored_source_hash(const StoredSource *source)
 {
-	Hasher		hasher = {arena, HASH_START};
+	Hasher		hasher = {HASH_START};
 
 	hash_text(&hasher, source->table->connection);
 	hash_text(&hasher, source->table->schema);
@@ -340,7 +341,7 @@ stored_source_hash(const StoredSource *source, SyncArena *arena)
 uint32_t
 stored_bucket_hash(const StoredBucket *bucket)
 {
-	Hasher		hasher = {NULL, HASH_START};
+	Hasher		hasher = {HASH_START};
 	uint32_t	sum = 0;
 
 	for (int i = 0; i < bucket->source_count; i++)

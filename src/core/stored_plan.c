@@ -25,22 +25,32 @@ static void write_expr(PlanWriter *writer, const StoredExpr *expr);
 
 /* ---------------------------------------------------------------- JSON */
 
+/* one condition can stand in many products: a small text can make a large plan */
+static bool
+is_full(const PlanWriter *writer)
+{
+	return writer->buffer.len > PLAN_MAX_BYTES;
+}
+
 static void
 put(PlanWriter *writer, const char *s)
 {
-	buffer_append(&writer->buffer, s, strlen(s));
+	if (!is_full(writer))
+		buffer_append(&writer->buffer, s, strlen(s));
 }
 
 static void
 put_text(PlanWriter *writer, SyncString text)
 {
-	json_append_text(&writer->buffer, text.data, text.len);
+	if (!is_full(writer))
+		json_append_text(&writer->buffer, text.data, text.len);
 }
 
 static void
 put_int(PlanWriter *writer, int64_t value)
 {
-	buffer_append_int(&writer->buffer, value);
+	if (!is_full(writer))
+		buffer_append_int(&writer->buffer, value);
 }
 
 /* a comma before all but the first */
@@ -185,6 +195,8 @@ write_expr(PlanWriter *writer, const StoredExpr *expr)
 	static const char *const binary[] = {"left", "right"};
 	static const char *const between[] = {"value", "low", "high"};
 
+	if (is_full(writer))
+		return;
 	put(writer, "{\"type\":");
 	switch (expr->kind)
 	{

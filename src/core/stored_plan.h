@@ -81,7 +81,7 @@ struct StoredExpr
 	StoredRelation *relation;
 	bool		has_operand;	/* CASE */
 	bool		has_else;		/* CASE */
-	int			height;			/* at most STORED_EXPR_MAX_HEIGHT */
+	int			height;			/* levels of JSON: at most STORED_EXPR_MAX_HEIGHT */
 	int			arg_count;
 	const StoredExpr **args;
 };
@@ -197,8 +197,8 @@ typedef struct StoredPlan
 /* ---- stored_hash.c: 7.5, 7.6 */
 
 /* of an expression as a partition key */
-extern uint32_t stored_key_hash(const StoredExpr *key, SyncArena *arena);
-extern uint32_t stored_source_hash(const StoredSource *source, SyncArena *arena);
+extern uint32_t stored_key_hash(const StoredExpr *key);
+extern uint32_t stored_source_hash(const StoredSource *source);
 extern uint32_t stored_bucket_hash(const StoredBucket *bucket);
 
 /* ---- stored_equal.c */
@@ -218,7 +218,10 @@ extern bool stored_querier_equal(const StoredQuerier *a, const StoredQuerier *b)
 
 /* ---- stored_plan.c */
 
-/* the wrapper of 7.1; messages: what is stored as its errors */
+/*
+ * The wrapper of 7.1; messages: what is stored as its errors.  Longer than
+ * PLAN_MAX_BYTES, and not whole, if the plan is too large.
+ */
 extern SyncString stored_plan_json(const StoredPlan *plan, const SyncConfig *config,
 								   const RulesMessage *messages, SyncArena *arena);
 

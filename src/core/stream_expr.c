@@ -44,6 +44,22 @@ make_node(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncStri
 	return expr;
 }
 
+/* how many levels of JSON lie between an expression and its operands */
+static int
+levels_of(StoredExprKind kind)
+{
+	switch (kind)
+	{
+		case STORED_FUNCTION:
+		case STORED_SCALAR_IN:
+			return 2;
+		case STORED_CASE:
+			return 3;
+		default:
+			return 1;
+	}
+}
+
 const StoredExpr *
 stream_make(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncString name,
 			int arg_count, const StoredExpr *const *args)
@@ -61,8 +77,8 @@ stream_make(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncSt
 	for (int i = 0; i < arg_count; i++)
 	{
 		expr->args[i] = args[i];
-		if (args[i]->height >= expr->height)
-			expr->height = args[i]->height + 1;
+		if (args[i]->height + levels_of(kind) > expr->height)
+			expr->height = args[i]->height + levels_of(kind);
 	}
 	if (expr->height > STORED_EXPR_MAX_HEIGHT)
 	{

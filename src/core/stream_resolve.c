@@ -198,15 +198,17 @@ take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 }
 
 static Key *
-key_of(Resolver *resolver, Key *keys, int *count, const StoredExpr *expr)
+key_of(Key *keys, int *count, const StoredExpr *expr)
 {
+	uint32_t	hash = stored_key_hash(expr);
+
 	for (int i = 0; i < *count; i++)
 	{
-		if (stored_key_equal(keys[i].expr, expr))
+		if (keys[i].hash == hash && stored_key_equal(keys[i].expr, expr))
 			return &keys[i];
 	}
 	keys[*count].expr = expr;
-	keys[*count].hash = stored_key_hash(expr, resolver->arena);
+	keys[*count].hash = hash;
 	return &keys[(*count)++];
 }
 
@@ -262,7 +264,7 @@ resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 
 	for (int i = 0; i < clause_count; i++)
 	{
-		Key		   *key = key_of(resolver, keys, &source->key_count, sides[2 * i]->expr);
+		Key		   *key = key_of(keys, &source->key_count, sides[2 * i]->expr);
 
 		use_functions(resolver, source, key->expr);
 		add_value(resolver, key, value_of(resolver, sides[2 * i + 1]));

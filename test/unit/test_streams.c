@@ -450,6 +450,71 @@ test_merging(void **state)
 	assert_stored("dataSources.2.table", "{'connection':'default','schema':'other','table':'a'}");
 }
 
+/* two queries that differ in one thing only have two queriers, or one if they do not */
+static void
+test_what_is_different(void **state)
+{
+	static const struct
+	{
+		const char *first;
+		const char *second;
+		int			queriers;
+		int			sources;
+	}			cases[] = {
+		{"a WHERE x = " AUTH, "b WHERE y = " AUTH, 1, 2},
+		{"a WHERE x = " AUTH, "a WHERE x = auth.parameter('sub')", 2, 1},
+		{"a WHERE x = " AUTH " AND auth.parameter('p')", "a WHERE x = " AUTH, 2, 1},
+		{"a WHERE x = " AUTH " AND auth.parameter('p')",
+		"b WHERE x = " AUTH " AND auth.parameter('q')", 2, 2},
+		{"a WHERE x IN (SELECT g FROM m WHERE u = " AUTH ")",
+		"a WHERE x IN (SELECT g FROM m WHERE u = auth.parameter('p'))", 2, 1},
+		{"a WHERE x IN (SELECT g FROM m WHERE u = " AUTH ")",
+		"a WHERE x IN (SELECT g FROM m WHERE u = " AUTH " AND v)", 2, 1},
+		{"a, m WHERE a.x = m.g AND m.u = " AUTH " AND m.h IN (SELECT h FROM n)",
+		"a, m WHERE a.x = m.h AND m.u = " AUTH " AND m.g IN (SELECT h FROM n)", 2, 1},
+		{"a WHERE x IN auth.parameter('p')", "a WHERE x IN auth.parameter('q')", 2, 1},
+		{"a WHERE x IN auth.parameter('p')", "b WHERE x IN auth.parameter('p')", 1, 2},
+		{"a, json_each(auth.parameters()) AS e WHERE a.x = e.value",
+		"a, json_each(auth.parameters()) AS e WHERE a.x = e.key", 2, 1},
+		{"a, json_each(auth.parameters()) AS e WHERE a.x = e.value",
+		"a, json_each(auth.parameters()) AS e WHERE a.x = e.value AND e.key > 1", 2, 1},
+		/* which of two outputs goes to which key */
+		{"a, m WHERE a.x = m.g AND a.y = m.h", "a, m WHERE a.y = m.g AND a.x = m.h", 2, 1},
+		{"a, m WHERE a.x = m.g AND a.y = m.h", "a, m WHERE a.y = m.h AND a.x = m.g", 2, 1},
+		{"a WHERE x = " AUTH " AND x = auth.parameter('p')",
+		"a WHERE x = " AUTH " AND x = auth.parameter('q')", 2, 1},
+		/* sources whose hashes are equal, or which only look alike */
+		{"ab.a AS a WHERE x", "a.ba AS a WHERE x", 1, 2},
+		{"a WHERE " AUTH " IN x AND 'k' IN x", "a WHERE " AUTH " IN x AND 'l' IN x", 1, 2},
+		{"a WHERE x IN y", "a WHERE x IN z", 1, 2},
+		{"a WHERE x IN y", "a WHERE x IN y", 1, 1},
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		compile_ok(arena_printf(arena, "config:\n  edition: 3\nstreams:\n  s:\n    queries:\n"
+								"      - SELECT %c.id FROM %s\n      - SELECT %c.id FROM %s\n",
+								cases[i].first[0] == 'b' ? 'b' : 'a', cases[i].first,
+								cases[i].second[0] == 'b' ? 'b' : 'a', cases[i].second));
+		if (count_stored("streams.0.queriers") != cases[i].queriers ||
+			count_stored("dataSources") != cases[i].sources)
+			fail_msg("case %d: %d queriers, %d sources", (int) i,
+					 count_stored("streams.0.queriers"), count_stored("dataSources"));
+	}
+
+	/* the place of * is no part of the hash */
+	compile_ok("config:\n  edition: 3\nstreams:\n  s:\n    queries:\n"
+			   "      - SELECT a.*, a.x AS y FROM a\n      - SELECT a.x AS y, a.* FROM a\n");
+	assert_int_equal(count_stored("dataSources"), 2);
+	assert_true(find("dataSources.0.hash")->value.integer ==
+				find("dataSources.1.hash")->value.integer);
+
+	/* one output for one expression */
+	compile_query("SELECT a.id FROM a, m WHERE a.x = m.g AND a.y = m.g");
+	assert_stored("parameterIndexes.0.output", "[" COLUMN("g") "]");
+}
+
 /* buckets with the same rows are shared between streams, under the first's name */
 static void
 test_shared_buckets(void **state)
@@ -466,6 +531,17 @@ test_shared_buckets(void **state)
 	assert_stored("streams.1.queriers.0.bucket", "1");
 	assert_stored("streams.1.queriers.1.bucket", "0");
 	assert_stored("streams.1.stream", "{'name':'two','priority':1,'isSubscribedByDefault':false}");
+}
+
+/* what the order is: computed apart from this program */
+static void
+test_hashes(void **state)
+{
+	(void) state;
+	compile_query("SELECT id FROM t WHERE x = " AUTH " AND y = auth.parameter('p')");
+	assert_stored("dataSources.0.partitionBy", "[{'expr':" COLUMN("y") "},{'expr':" COLUMN("x")
+				  "}]");
+	assert_stored("dataSources.0.hash", "470967264");
 }
 
 /* the order of keys is that of their hashes, however the query puts them */
@@ -774,6 +850,42 @@ test_hostile(void **state)
 							"      - SELECT id FROM t WHERE x = auth.parameter('a')\n", 10000, "", ""));
 }
 
+/* a condition that stands in many products makes a small text a large plan */
+static void
+test_plan_size(void **state)
+{
+	const char *where = repeated("x IN ARRAY[", "'abc'", 20000, ", ", "] AND (a");
+	const char *yaml;
+
+	(void) state;
+	for (int i = 0; i < 60; i++)
+		where = arena_printf(arena, "%s OR a%d", where, i);
+	yaml = one_query(arena_printf(arena, "SELECT id FROM t WHERE %s)", where));
+	assert_false(compile_text(yaml));
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_non_null(strstr(messages->error.message, "larger than"));
+}
+
+/* what cannot be read back is refused where it is written */
+static void
+test_depth(void **state)
+{
+	(void) state;
+	for (int count = 400; count <= 500; count += 100)
+	{
+		const char *query = repeated("SELECT id, x", " -> 'k'", count, "", " AS y FROM t");
+
+		assert_int_equal(compile_text(one_query(query)), count == 400);
+	}
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_int_equal(messages->error.line, 6);
+	for (int count = 800; count <= 950; count += 150)
+		assert_int_equal(compile_text(one_query(repeated("SELECT id FROM t WHERE ", "a = 1", count,
+														 " AND ", ""))), count == 800);
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_int_equal(messages->error.line, 6);
+}
+
 static void
 test_resolver_limit(void **state)
 {
@@ -842,7 +954,9 @@ main(void)
 		stream_test(test_products),
 		stream_test(test_product_limit),
 		stream_test(test_merging),
+		stream_test(test_what_is_different),
 		stream_test(test_shared_buckets),
+		stream_test(test_hashes),
 		stream_test(test_key_order),
 		stream_test(test_names),
 		stream_test(test_ctes),
@@ -852,6 +966,8 @@ main(void)
 		stream_test(test_wrapper),
 		stream_test(test_other_editions),
 		stream_test(test_hostile),
+		stream_test(test_plan_size),
+		stream_test(test_depth),
 		stream_test(test_resolver_limit),
 		stream_test(test_out_of_memory),
 	};
