@@ -327,6 +327,9 @@ worker_open_stream(Worker *worker)
 		pg_atomic_write_u64(&worker->entry->checkpoint_op, open.stream->last_checkpoint);
 }
 
+static void refuse_stream(Worker *worker, const char *message, const char *hint,
+						  const char *sqlstate) pg_attribute_noreturn();
+
 /*
  * Ends this worker for a reason that a new try does not mend, and says it where
  * PowerSync's API shows it too.
