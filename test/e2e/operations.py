@@ -111,6 +111,7 @@ def unreachable(frame):
         for call in (lambda: db.deploy(select_all('t')), lambda: db.sql('SELECT pgsync_adopt()')):
             error = refusal(call)
             equal(error.pgcode, '08006', str(error))
+            equal('is a member' in error.diag.message_detail, word == 'replica set', str(error))
             check(word in error.diag.message_detail and 'TryOnce' not in str(error), str(error))
             check('try again' in error.diag.message_hint and 'goes on' not in str(error), str(error))
     db.write_uri(right)
