@@ -32,7 +32,7 @@
 #define PGSYNC_LIBRARY			"pgsync"
 #define PGSYNC_WORKER_LIBRARY	"pgsync_worker"		/* also the output plugin's name */
 #define PGSYNC_EXTENSION		"pgsync"
-#define PGSYNC_SHARED_VERSION	1
+#define PGSYNC_SHARED_VERSION	2
 
 /* upper bound of pgsync.max_workers */
 #define PGSYNC_MAX_WORKERS		TURN_MAX_WRITERS
