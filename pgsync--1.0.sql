@@ -186,8 +186,12 @@ BEGIN ATOMIC
 					 || COALESCE(', begun ' || blocker.xact_start, '')
 				ELSE w.waits_for
 		   END,
-		   CASE WHEN s.wal_status IN ('lost', 'unreserved')
-				THEN 'WAL that this slot needs was or will be removed: raise max_slot_wal_keep_size.'
+		   CASE WHEN w.phase = 'slot of no stream' THEN w.hint
+				WHEN s.wal_status = 'lost'
+				THEN 'WAL that this slot needs was removed. A new stream copies all tables: it is made when replication goes on'
+					 ' (pgsync_start()), or by pgsync_deploy(). Raise max_slot_wal_keep_size.'
+				WHEN s.wal_status = 'unreserved'
+				THEN 'WAL that this slot needs is about to be removed: raise max_slot_wal_keep_size at once.'
 				WHEN w.hint IS NOT NULL THEN w.hint
 				WHEN s.safe_wal_size < wal.keep / 2
 				THEN 'More than half of max_slot_wal_keep_size is used up: the slot will be lost if replication does not go on.'

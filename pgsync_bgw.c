@@ -93,16 +93,24 @@ worker_show_warnings(Worker *worker)
 			no_identity = known->doc.name;
 	}
 	if (stale_count > 0)
-		used += snprintf(text + used, sizeof(text) - used,
-						 "Rows of %d table(s) may be stale (\"%s\"...): deploy the rules again. ",
-						 stale_count, stale);
+		used += stale_count == 1 ?
+			snprintf(text + used, sizeof(text) - used,
+					 "Rows of table \"%s\" may be stale: deploy the rules again.", stale) :
+			snprintf(text + used, sizeof(text) - used,
+					 "Rows of %d tables (\"%s\" and others) may be stale: deploy the rules again.",
+					 stale_count, stale);
 	if (no_identity_count > 0 && used < (int) sizeof(text))
-		used += snprintf(text + used, sizeof(text) - used,
-						 "%d table(s) have no replica identity (\"%s\"...): only inserts are replicated. ",
-						 no_identity_count, no_identity);
+		used += no_identity_count == 1 ?
+			snprintf(text + used, sizeof(text) - used,
+					 "%sTable \"%s\" has no replica identity: only inserts are replicated.",
+					 used > 0 ? " " : "", no_identity) :
+			snprintf(text + used, sizeof(text) - used,
+					 "%s%d tables (\"%s\" and others) have no replica identity: only inserts are replicated.",
+					 used > 0 ? " " : "", no_identity_count, no_identity);
 	if (worker->publication.missing && used < (int) sizeof(text))
 		snprintf(text + used, sizeof(text) - used,
-				 "The publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.");
+				 "%sThe publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.",
+				 used > 0 ? " " : "");
 
 	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
 	strlcpy(worker->entry->warning, text, sizeof(worker->entry->warning));
@@ -137,6 +145,26 @@ on_worker_exit(int code, Datum arg)
 	worker_detach(worker->shared, worker->entry);
 }
 
+/*
+ * After a stop that was asked for another replicator can begin at once.  Only a lock
+ * that is still ours is given back; if that takes too long it ends by itself.
+ */
+static void
+release_at_exit(int code, Datum arg)
+{
+	Worker	   *worker = MyWorker;
+	TimestampTz begin = GetCurrentTimestamp();
+	MongoJob   *job;
+
+	if (worker == NULL || !worker->entry->exit_wanted || worker->stream == NULL ||
+		worker->storage == NULL || worker->storage->thread == NULL)
+		return;
+	job = mongo_submit(worker->storage->thread, storage_close_stream, NULL);
+	while (job != NULL && !mongo_job_finished(job) &&
+		   !TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), RELEASE_WAIT_MS))
+		(void) storage_link_wait(worker->storage, 100);
+}
+
 /* Apart from the others, and before them: it may fail, which ends only this callback. */
 static void
 confirm_at_exit(int code, Datum arg)
@@ -161,6 +189,7 @@ worker_create(Datum main_arg)
 		proc_exit(0);
 	MyWorker = worker;
 	before_shmem_exit(on_worker_exit, (Datum) 0);
+	before_shmem_exit(release_at_exit, (Datum) 0);
 	before_shmem_exit(confirm_at_exit, (Datum) 0);
 	worker->change_context = AllocSetContextCreate(TopMemoryContext, "pgsync change",
 												   ALLOCSET_DEFAULT_SIZES);
@@ -367,24 +396,6 @@ worker_collect(Worker *worker)
 		became_active(worker);
 }
 
-/*
- * So that another replicator can begin at once.  Only a lock that is still ours is
- * given back; if that takes too long it ends by itself.
- */
-static void
-release_lock(Worker *worker)
-{
-	TimestampTz begin = GetCurrentTimestamp();
-	MongoJob   *job;
-
-	if (worker->storage == NULL || worker->stream == NULL)
-		return;
-	job = mongo_submit(worker->storage->thread, storage_close_stream, NULL);
-	while (job != NULL && !mongo_job_finished(job) &&
-		   !TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), RELEASE_WAIT_MS))
-		(void) storage_link_wait(worker->storage, 100);
-}
-
 /* A stop that was asked for: what is being written may end, within limits. */
 static void
 stop_cleanly(Worker *worker)
@@ -407,7 +418,6 @@ stop_cleanly(Worker *worker)
 		worker->stored_lsn = Max(worker->stored_lsn, progress.stored_lsn);
 	}
 	slot_confirm(worker, true);
-	release_lock(worker);
 	worker_finish(worker, PHASE_NONE);
 }
 

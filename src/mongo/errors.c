@@ -124,7 +124,7 @@ is_connection_domain(uint32_t domain)
 
 /*
  * Has the driver taken all hosts for no members?  Those that answer with another
- * set name, or none, it leaves out; those that do not answer it keeps.
+ * set name, or none, it leaves out, and says nothing of them.
  */
 static bool
 no_host_is_member(MongoContext *context)
@@ -141,8 +141,7 @@ no_host_is_member(MongoContext *context)
 
 /*
  * The driver's text about a connection without what only its programmers read.  A name
- * of the replica set that no member has, and a name that is no host's, are said first:
- * they do not pass by themselves.
+ * of the replica set that no host has is said first: that does not pass by itself.
  */
 static void
 connection_text(MongoContext *context, const char *text, char *out, size_t size)
@@ -151,9 +150,8 @@ connection_text(MongoContext *context, const char *text, char *out, size_t size)
 	const char *at = strstr(text, noise);
 	const char *cause = "";
 
-	if (strstr(text, "Failed to resolve") != NULL)
-		cause = "the name of a host cannot be resolved; ";
-	else if (no_host_is_member(context))
+	/* in brackets: why hosts did not answer, in our own words (socket.c) */
+	if (strchr(text, '[') == NULL && no_host_is_member(context))
 		cause = "no host of the URI is a member of the replica set that it names; ";
 	if (at != NULL)
 		snprintf(out, size, "%s%.*s%s", cause, (int) (at - text), text, at + sizeof(noise) - 1);

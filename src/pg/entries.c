@@ -56,6 +56,8 @@ worker_phase_name(WorkerPhase phase)
 			return "stopped";
 		case PHASE_HISTORY_CHANGED:
 			return "history_changed";
+		case PHASE_UNUSED_SLOT:
+			return "slot of no stream";
 	}
 	return "unknown";
 }
@@ -99,9 +101,31 @@ entry_clear(WorkerEntry *entry, Oid database, int32 stream)
 	memset(entry, 0, offsetof(WorkerEntry, decoded_lsn));
 	entry->generation = generation;
 	entry->database = database;
-	entry->stream = stream;
 	entry->phase_since = GetCurrentTimestamp();
+	worker_entry_forget_stream(entry);
+	entry->stream = stream;
+	pg_atomic_write_u64(&entry->wakeups, 0);
+	pg_atomic_write_u32(&entry->idle, 0);
+	pg_atomic_write_u64(&entry->wanted_lsn, 0);
+	pg_atomic_write_u64(&entry->awaited_lsn, 0);
+	entry->in_use = true;
+}
+
+void
+worker_entry_forget_stream(WorkerEntry *entry)
+{
+	entry->stream = 0;
+	entry->storage_state[0] = '\0';
+	entry->slot_name[0] = '\0';
+	entry->warning[0] = '\0';
+	entry->copy_table[0] = '\0';
+	entry->tables_total = 0;
+	entry->tables_done = 0;
+	entry->copy_rows_done = 0;
 	entry->copy_rows_estimated = -1;
+	entry->slots_known = false;
+	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
+	entry->no_worker_for = 0;
 
 	pg_atomic_write_u64(&entry->decoded_lsn, 0);
 	pg_atomic_write_u64(&entry->stored_lsn, 0);
@@ -118,13 +142,21 @@ entry_clear(WorkerEntry *entry, Oid database, int32 stream)
 	pg_atomic_write_u64(&entry->ahead_lsn, 0);
 	pg_atomic_write_u32(&entry->ahead_stream, 0);
 	pg_atomic_write_u64(&entry->evaluation_errors, 0);
-	pg_atomic_write_u64(&entry->wakeups, 0);
 	pg_atomic_write_u64(&entry->last_activity, 0);
 	pg_atomic_write_u64(&entry->caught_up_time, 0);
-	pg_atomic_write_u32(&entry->idle, 0);
-	pg_atomic_write_u64(&entry->wanted_lsn, 0);
-	pg_atomic_write_u64(&entry->awaited_lsn, 0);
-	entry->in_use = true;
+}
+
+/* caller holds lock; shown by whoever replicates another stream of the database */
+static void
+note_no_worker(PgsyncShared *shared, Oid database, int32 stream)
+{
+	for (int i = 0; i < shared->max_workers; i++)
+	{
+		WorkerEntry *entry = &shared->workers[i];
+
+		if (entry->in_use && entry->database == database)
+			entry->no_worker_for = stream;
+	}
 }
 
 bool
@@ -147,6 +179,8 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 			if (pg_atomic_read_u32(&shared->entries_used) <= (uint32) free_entry)
 				pg_atomic_write_u32(&shared->entries_used, free_entry + 1);
 		}
+		else
+			note_no_worker(shared, database, stream);
 	}
 	LWLockRelease(&shared->lock);
 

@@ -200,7 +200,7 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 	else if (is_only_entry(entry))
 	{
 		/* its stream is done; somebody has to look for the next one */
-		entry->stream = 0;
+		worker_entry_forget_stream(entry);
 		entry->failures = 0;
 		set_next(entry, PHASE_NONE,
 				 TimestampTzPlusMilliseconds(entry->launch_time, MIN_LIFE_MS));

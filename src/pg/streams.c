@@ -82,6 +82,55 @@ find_stream(const StorageListStreams *list, int32 id)
 }
 
 /*
+ * The slots of ours that nobody holds.  Taken before the storage is asked for its
+ * streams: one of them that no stream of the answer names has no stream.
+ */
+static void
+note_idle_slots(Worker *worker)
+{
+	int			count = 0;
+
+	memset(worker->idle_slots, 0, sizeof(worker->idle_slots));
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && count < PGSYNC_MAX_UNUSED; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		if (slot->active_pid == 0 && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
+			strlcpy(worker->idle_slots[count++], NameStr(slot->data.name), NAMEDATALEN);
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+}
+
+/* What status shows: a slot of no stream keeps WAL for ever. */
+static void
+show_unused_slots(Worker *worker, const StorageListStreams *list)
+{
+	WorkerEntry *entry = worker->entry;
+	int			count = 0;
+
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
+	for (int i = 0; i < PGSYNC_MAX_UNUSED && worker->idle_slots[i][0] != '\0'; i++)
+	{
+		bool		used = false;
+
+		for (int j = 0; j < list->count && !used; j++)
+			used = strcmp(list->streams[j].slot_name, worker->idle_slots[i]) == 0;
+		if (!used)
+			strlcpy(entry->unused_slots[count++], worker->idle_slots[i], NAMEDATALEN);
+	}
+	entry->slots_known = true;
+	entry->no_worker_for = 0;	/* the requests that follow tell */
+	LWLockRelease(&worker->shared->lock);
+}
+
+/*
  * Deploys what an existing stream has as a new one of ours; its id.
  */
 static int32
@@ -220,7 +269,9 @@ worker_choose_stream(Worker *worker)
 		const StreamSummary *stream;
 		int32		id = worker->entry->stream;
 
+		note_idle_slots(worker);
 		storage_link_run(worker->storage, storage_list_streams, list, sizeof(*list));
+		show_unused_slots(worker, list);
 		if (id != 0)
 			stream = find_stream(list, id);
 		else
@@ -477,6 +528,7 @@ look_at_list(Worker *worker, const StorageListStreams *list)
 {
 	const StreamSummary *own = find_stream(list, worker->entry->stream);
 
+	show_unused_slots(worker, list);
 	request_others(worker, list, worker->entry->stream);
 	if (own == NULL || own->state == STREAM_STOP || own->state == STREAM_TERMINATED ||
 		own->state == STREAM_ERRORED)
@@ -510,6 +562,7 @@ worker_watch_streams(Worker *worker)
 	if (TimestampDifferenceExceeds(worker->last_stream_check, now, WATCH_INTERVAL_MS))
 	{
 		worker->last_stream_check = now;
+		note_idle_slots(worker);
 		worker->periodic_list = stream_list_create(worker);
 		worker->periodic_job = mongo_submit(worker->storage->thread, storage_list_streams,
 											worker->periodic_list);

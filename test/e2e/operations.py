@@ -5,6 +5,7 @@ import os
 import psycopg2
 
 from frame import case, select_all
+from stand import Stand
 from suite import check, equal, wait_until
 
 T = 'CREATE TABLE t (id text PRIMARY KEY, n int)'
@@ -67,15 +68,17 @@ def same_storage(frame):
     equal([r for _, r in second.reduced().rows('global[]')], ['2'])
 
 
-@case('pgsync_stop() gives the lock back')
+@case('pgsync_stop() gives the lock back, whatever the worker was doing')
 def lock_released(frame):
     db = frame.replicating(T, select_all('t'))
-    check('lock' in db.mongo.sync_rules.find_one({'_id': 1}), 'held while it runs')
-    db.stop()
-    ended(db)
-    check('lock' not in db.mongo.sync_rules.find_one({'_id': 1}), db.mongo.sync_rules.find_one({'_id': 1}))
-    db.start()
-    db.wait()
+    for i in range(8):
+        check('lock' in db.mongo.sync_rules.find_one({'_id': 1}), 'held while it runs')
+        db.sql('INSERT INTO t VALUES (%s, 1)', (str(i),))
+        db.stop()
+        ended(db)
+        check('lock' not in db.mongo.sync_rules.find_one({'_id': 1}), db.mongo.sync_rules.find_one({'_id': 1}))
+        db.start()
+        db.wait()
 
 
 @case('pgsync.cluster_id is set: both names are shown, the setting is named, and adopting needs no waiting')
@@ -108,6 +111,7 @@ def unreachable(frame):
         for call in (lambda: db.deploy(select_all('t')), lambda: db.sql('SELECT pgsync_adopt()')):
             error = refusal(call)
             equal(error.pgcode, '08006', str(error))
+            equal('is a member' in error.diag.message_detail, word == 'replica set', str(error))
             check(word in error.diag.message_detail and 'TryOnce' not in str(error), str(error))
             check('try again' in error.diag.message_hint and 'goes on' not in str(error), str(error))
     db.write_uri(right)
@@ -169,3 +173,79 @@ def driver_is_silent(frame):
     db.stop()
     ended(db)
     check('malloc' not in frame.cluster.log(), 'a message of the driver')
+
+
+@case('another MongoDB database: nothing of before is shown, and the old slot is, with what drops it')
+def moved(frame):
+    db = frame.replicating(T, select_all('t'))
+    slot = db.slots()[0]
+    db.stop()
+    ended(db)
+    old, new = db.storage_name, db.storage_name + '_new'
+    db.configure(mongodb_database=new)
+    db.start()
+    db.wait_phase('no rules')
+    found = db.wait_phase('slot of no stream')[0]
+    check(found['slot_name'] == slot and found['wal_status'] and found['retained_bytes'] is not None
+          and f"SELECT pg_drop_replication_slot('{slot}')" in found['hint'], found)
+    rules = db.wait_phase('no rules')[0]
+    check(not rules['state'] and not rules['checkpoint'] and 'pgsync_deploy()' in rules['hint'], rules)
+    db.storage_name = new
+    stream = db.deploy(select_all('t'))
+    db.wait_served(stream)
+    wait_until(lambda: [s['slot_name'] for s in db.status() if s['phase'] == 'slot of no stream'] == [slot], 60,
+               lambda: db.status(), 0.05)
+    db.sql(f"SELECT pg_drop_replication_slot('{slot}')")
+    equal(len(db.status()), 1)
+    db.mongo.client.drop_database(old)
+
+
+@case('a stream that goes away under its worker: status forgets it')
+def emptied(frame):
+    db = frame.replicating(T, select_all('t'))
+    db.mongo.client.drop_database(db.storage_name)
+    db.sql("INSERT INTO t VALUES ('1', 1)")
+    rules = db.wait_phase('no rules')[0]
+    check(not rules['state'] and not rules['checkpoint'] and 'pgsync_deploy()' in rules['hint'], rules)
+
+
+@case('MongoDB is away when the server starts: status shows the slot and what it keeps, and the hint stays')
+def away_at_start(frame):
+    db = frame.replicating(T, select_all('t'))
+    slot = db.slots()[0]
+    db.configure(server_selection_timeout='1s', connect_timeout='1s')
+    right = db.uri
+    db.write_uri('mongodb://127.0.0.1:1/?replicaSet=rs0')
+    frame.cluster.restart()
+    wait_until(lambda: any(s['failures'] for s in db.status()), 60, lambda: db.status(), 0.02)
+    for _ in range(20):
+        found = [s for s in db.status() if s['slot_name'] == slot]
+        check(found and found[0]['wal_status'] and found[0]['retained_bytes'] is not None and found[0]['last_error']
+              and found[0]['hint'], lambda: db.status())
+    db.write_uri(right)
+    db.start()
+    db.wait()
+
+
+@case('no free worker for a deployment: a warning, and a row in status')
+def no_worker(frame):
+    with Stand('op_workers', config={'pgsync.max_workers': '1'}) as stand:
+        db = stand.database('few').create(T)
+        stream = db.deploy(select_all('t'))
+        db.start()
+        db.wait_served(stream)
+        with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
+            cursor.execute('SELECT pgsync_deploy(%s)', (select_all('t'),))
+            second = cursor.fetchone()[0]
+            check(any('WARNING' in n and f'stream {second}' in n and 'max_workers' in n for n in c.notices), c.notices)
+        found = wait_until(lambda: [s for s in db.status() if s['stream'] == second], 60, lambda: db.status(), 0.05)[0]
+        check(found['last_error_sqlstate'] == '53400' and 'pgsync.max_workers' in found['hint'], found)
+        equal(db.served().stream, stream)
+
+
+@case('a deployment says that replication is not started')
+def deployed_while_stopped(frame):
+    db = frame.database(T)
+    with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
+        cursor.execute('SELECT pgsync_deploy(%s)', (select_all('t'),))
+        check(any('NOTICE' in n and 'not started' in n and 'pgsync_start()' in n for n in c.notices), c.notices)
