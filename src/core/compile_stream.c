@@ -25,6 +25,7 @@ typedef struct StreamBuilder
 	StreamCompiler *compiler;
 	const ConfigStream *config;
 	int			number;			/* of resolvers before merging */
+	bool		full;			/* there are too many: reported */
 	int			count;
 	StoredQuerier *queriers;	/* after merging; STREAM_MAX_RESOLVERS at most */
 	StoredBucket **buckets;		/* theirs: names and sources */
@@ -41,6 +42,7 @@ stream_fail(const StreamText *text, SyncErrorCode code, uint32_t offset, const c
 	va_list		args;
 
 	compiler->failed = true;
+	compiler->given_last = false;
 	for (int i = 0; i < compiler->given_count; i++)
 	{
 		if (compiler->given[i].node == text->node && compiler->given[i].offset == offset &&
@@ -50,6 +52,7 @@ stream_fail(const StreamText *text, SyncErrorCode code, uint32_t offset, const c
 	if (compiler->given_count == RULES_REPORT_MAX)
 		return;
 	compiler->given[compiler->given_count++] = (StreamGiven) {text->node, offset, format};
+	compiler->given_last = true;
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
@@ -65,6 +68,7 @@ stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
+	text->compiler->given_last = true;
 	report_offset(text->compiler->compiler->report, RULES_WARNING, SYNC_ERROR_CONFIG, text->node,
 				  offset, "%s", message);
 }
@@ -75,6 +79,8 @@ stream_hint(const StreamText *text, const char *format,...)
 	char		hint[sizeof(((SyncError *) 0)->hint)];
 	va_list		args;
 
+	if (!text->compiler->given_last)
+		return;
 	va_start(args, format);
 	vsnprintf(hint, sizeof(hint), format, args);
 	va_end(args);
@@ -426,6 +432,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	StoredQuerier *querier = &resolver->querier;
 	StoredSource *source = intern_source(compiler, resolver->source);
 	StoredBucket *bucket;
+	SyncBuffer	name;
 	int			number = builder->number++;
 
 	for (int i = 0; i < querier->lookup_count; i++)
@@ -443,7 +450,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	}
 	if (builder->count == STREAM_MAX_RESOLVERS)
 	{
-		compiler->failed = true;
+		builder->full = true;
 		report_node(compiler->compiler->report, RULES_FATAL, SYNC_ERROR_LIMIT,
 					builder->config->node, "stream \"%.*s\" needs more than %d kinds of buckets",
 					SHOWN(builder->config->name), STREAM_MAX_RESOLVERS);
@@ -451,9 +458,11 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 		return;
 	}
 	bucket = arena_new(compiler->arena, StoredBucket);
-	bucket->name.data = arena_printf(compiler->arena, "%.*s|%d", (int) builder->config->name.len,
-									 builder->config->name.data, number);
-	bucket->name.len = (uint32_t) strlen(bucket->name.data);
+	buffer_init(&name, compiler->arena, builder->config->name.len + 12);
+	buffer_append(&name, builder->config->name.data, builder->config->name.len);
+	buffer_append_char(&name, '|');
+	buffer_append_int(&name, number);
+	bucket->name = buffer_string(&name);
 	add_bucket_source(compiler, bucket, source);
 	builder->queriers[builder->count] = *querier;
 	builder->texts[builder->count] = resolver->text;
@@ -533,10 +542,10 @@ resolve_query(StreamBuilder *builder, StreamQuery *query, const StreamCondition 
 		return;
 	for (int i = 0; i < products.count; i++)
 	{
+		if (builder->full)
+			return;
 		if (stream_resolve(query, &products.items[i], &resolver) && !compiler->failed)
 			add_resolver(builder, &resolver);
-		if (builder->count == STREAM_MAX_RESOLVERS && compiler->failed)
-			return;
 	}
 }
 

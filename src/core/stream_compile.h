@@ -78,6 +78,7 @@ struct StreamCompiler
 	int			node_count;		/* expressions made so far */
 	bool		exhausted;		/* more than STREAM_MAX_NODES: reported */
 	bool		failed;			/* something of the query at hand is wrong */
+	bool		given_last;		/* the newest message was not a repeated one */
 	int			given_count;
 	StreamGiven given[RULES_REPORT_MAX];
 };
