@@ -348,6 +348,80 @@ bind_bucket(Binder *binder, const PlanBucket *plan, int bound_source, BoundBucke
 	bucket->source = bound_source;
 }
 
+static bool
+expr_expands(const Expr *expr)
+{
+	if (expr->kind == EXPR_EXPANDED_VALUE || expr->kind == EXPR_EXPANDED_KEY)
+		return true;
+	for (int i = 0; i < expr->arg_count; i++)
+	{
+		if (expr_expands(expr->args[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool
+fields_expand(const BoundSource *source)
+{
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (source->fields[i].expr != NULL && expr_expands(source->fields[i].expr))
+			return true;
+	}
+	for (int i = 0; i < source->check_count; i++)
+	{
+		if (expr_expands(source->checks[i]))
+			return true;
+	}
+	return false;
+}
+
+/* both are plain columns, the same ones under the same names, of the same output table */
+static bool
+same_json(const BoundSource *a, const BoundSource *b)
+{
+	if (a->field_count != b->field_count || a->has_repeated || b->has_repeated ||
+		a->check_count > 0 || b->check_count > 0 ||
+		!sync_string_equal(a->output_table, b->output_table))
+		return false;
+	for (int i = 0; i < a->field_count; i++)
+	{
+		if (a->fields[i].expr != NULL || b->fields[i].expr != NULL ||
+			a->fields[i].position != b->fields[i].position ||
+			a->fields[i].fallback != b->fields[i].fallback ||
+			!sync_string_equal(a->fields[i].name, b->fields[i].name))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Most configs send the same columns to several buckets.  Only the newest
+ * sources are looked at, or many different queries would take long to bind.
+ */
+#define GROUPS_COMPARED 64
+
+static void
+bind_json_groups(TableBinding *binding)
+{
+	for (int i = 0; i < binding->source_count; i++)
+	{
+		BoundSource *source = &binding->sources[i];
+
+		source->json_group = -1;
+		if (fields_expand(source))
+			continue;
+		for (int j = i - 1; j >= 0 && j >= i - GROUPS_COMPARED && source->json_group < 0; j--)
+		{
+			if (binding->sources[j].json_group >= 0 && same_json(source, &binding->sources[j]))
+				source->json_group = binding->sources[j].json_group;
+		}
+		if (source->json_group < 0)
+			source->json_group = binding->json_group_count++;
+	}
+}
+
 /* every source that reads the table, once; buckets refer to them */
 static void
 bind_buckets(Binder *binder)
@@ -366,6 +440,7 @@ bind_buckets(Binder *binder)
 		bound[i] = binding->source_count;
 		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++]);
 	}
+	bind_json_groups(binding);
 	for (int i = 0; i < plan->bucket_count; i++)
 	{
 		for (int j = 0; j < plan->buckets[i].source_count; j++)

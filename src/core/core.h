@@ -137,10 +137,34 @@ typedef struct SyncBuffer
 } SyncBuffer;
 
 extern void buffer_init(SyncBuffer *buffer, SyncArena *arena, size_t capacity);
-extern void buffer_reserve(SyncBuffer *buffer, size_t more);	/* room for more bytes after len */
-extern void buffer_append(SyncBuffer *buffer, const void *data, size_t len);
-extern void buffer_append_char(SyncBuffer *buffer, char c);
+extern void buffer_enlarge(SyncBuffer *buffer, size_t more);
 extern void buffer_append_int(SyncBuffer *buffer, int64_t value);
+
+/* room for more bytes after len */
+static inline void
+buffer_reserve(SyncBuffer *buffer, size_t more)
+{
+	if (more > buffer->capacity - buffer->len)
+		buffer_enlarge(buffer, more);
+}
+
+static inline void
+buffer_append(SyncBuffer *buffer, const void *data, size_t len)
+{
+	if (len == 0)
+		return;
+	buffer_reserve(buffer, len);
+	__builtin_memcpy(buffer->data + buffer->len, data, len);
+	buffer->len += len;
+}
+
+static inline void
+buffer_append_char(SyncBuffer *buffer, char c)
+{
+	buffer_reserve(buffer, 1);
+	buffer->data[buffer->len++] = c;
+}
+
 /* the text so far; no NUL is added; the buffer may go on growing */
 extern SyncString buffer_string(const SyncBuffer *buffer);
 

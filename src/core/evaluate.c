@@ -22,10 +22,7 @@
 typedef struct SourceRow
 {
 	KeySets		keys;
-	SyncString	json;
-	SyncString	row_id;
-	uint32_t	json_utf16_len;
-	uint32_t	checksum;
+	RowJson		json;
 } SourceRow;
 
 /* what a bucket source made of the row; nothing if it failed */
@@ -184,7 +181,7 @@ append_fields(Evaluation *evaluation, const BoundSource *source, SyncBuffer *jso
 
 /* the row's JSON (8.2) and its id */
 static bool
-json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
+json_evaluate(Evaluation *evaluation, const BoundSource *source, RowJson *row)
 {
 	SyncBuffer	json;
 	SyncValue	id = value_null();
@@ -200,7 +197,7 @@ json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 		buffer_append_char(&json, '{');
 	buffer_append_char(&json, '}');
 	row->json = buffer_string(&json);
-	row->json_utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
+	row->utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
 	row->row_id = row_id_text(evaluation, id);
 	return true;
 }
@@ -241,12 +238,31 @@ result_add_row(Evaluation *evaluation, SourceResult *result)
 	return &result->rows[result->row_count++];
 }
 
+/* JSON, id and checksum: once for all combinations and sources that have the same */
+static bool
+row_json(Evaluation *evaluation, const BoundSource *source, RowJson *json)
+{
+	RowJson    *shared = source->json_group < 0 ? NULL : &evaluation->json[source->json_group];
+
+	if (shared != NULL && shared->json.data != NULL)
+	{
+		*json = *shared;
+		return true;
+	}
+	if (!json_evaluate(evaluation, source, json))
+		return false;
+	json->checksum = checksum_put(source->output_table, json->row_id, json->json);
+	if (shared != NULL)
+		*shared = *json;
+	return true;
+}
+
 /* keys first: most rows that are in no bucket need no JSON */
 static bool
 legacy_combination(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 {
 	return keys_evaluate(evaluation, source, &row->keys) &&
-		(row->keys.set_count == 0 || json_evaluate(evaluation, source, row));
+		(row->keys.set_count == 0 || row_json(evaluation, source, &row->json));
 }
 
 /* filters, then all the rest: it fails the row even where a key is missing */
@@ -259,7 +275,7 @@ compiled_combination(Evaluation *evaluation, const BoundSource *source, SourceRo
 		return false;
 	if (!holds)
 		return true;
-	if (!json_evaluate(evaluation, source, row) ||
+	if (!row_json(evaluation, source, &row->json) ||
 		!values_evaluate(evaluation, source, &row->keys, &holds))
 		return false;
 	row->keys.set_count = holds ? 1 : 0;
@@ -279,8 +295,6 @@ source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
 		return false;
 	if (row->keys.set_count == 0)
 		result->row_count--;
-	else
-		row->checksum = checksum_put(source->output_table, row->row_id, row->json);
 	return true;
 }
 
@@ -340,10 +354,10 @@ emit_bucket_rows(Evaluation *evaluation, const BoundBucket *bucket, const BoundS
 		*add_bucket_row(evaluation) = (BucketRow) {
 			.bucket = name,
 			.table = source->output_table,
-			.row_id = row->row_id,
-			.json = row->json,
-			.json_utf16_len = row->json_utf16_len,
-			.checksum = row->checksum,
+			.row_id = row->json.row_id,
+			.json = row->json.json,
+			.json_utf16_len = row->json.utf16_len,
+			.checksum = row->json.checksum,
 		};
 	}
 }
@@ -355,6 +369,8 @@ evaluate_buckets(Evaluation *evaluation)
 	SourceResult *results = arena_array(evaluation->context.arena, SourceResult,
 										(size_t) binding->source_count);
 
+	evaluation->json = arena_array(evaluation->context.arena, RowJson,
+								   (size_t) binding->json_group_count);
 	for (int i = 0; i < binding->bucket_count; i++)
 	{
 		const BoundBucket *bucket = &binding->buckets[i];

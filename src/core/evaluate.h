@@ -33,12 +33,22 @@ key_set(const KeySets *keys, int set, int key_count)
 	return key_count == 0 ? NULL : keys->values + (size_t) set * (size_t) key_count;
 }
 
+/* what a bucket row holds beside its bucket */
+typedef struct RowJson
+{
+	SyncString	json;			/* data NULL: not made yet */
+	SyncString	row_id;
+	uint32_t	utf16_len;
+	uint32_t	checksum;
+} RowJson;
+
 typedef struct Evaluation
 {
 	const TableBinding *binding;
 	ExprContext context;
 	SyncError	error;
 	EvaluatedRow *result;
+	RowJson    *json;			/* by the sources' json_group */
 	int			bucket_capacity;
 	int			parameter_capacity;
 } Evaluation;
