@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "binding.h"
+#include "hash_index.h"
 #include "json.h"
 #include "text.h"
 
@@ -25,6 +26,7 @@ typedef struct Binder
 	ExprScope	scope;
 	SyncArena  *arena;
 	TableBinding *binding;
+	HashIndex	names;			/* of the fields of the source in hand */
 } Binder;
 
 static SyncString
@@ -140,15 +142,19 @@ bind_where(Binder *binder, const PlanSource *plan, BoundSource *source)
 
 /* ---------------------------------------------------------------- items */
 
+/* the oldest field of the name, or NULL */
 static BoundField *
-find_field(BoundSource *source, SyncString name)
+find_field(Binder *binder, BoundSource *source, SyncString name)
 {
-	for (int i = 0; i < source->field_count; i++)
+	BoundField *field = NULL;
+
+	for (int i = hash_index_first(&binder->names, hash_text(0, name)); i >= 0;
+		 i = hash_index_next(&binder->names, i))
 	{
 		if (sync_string_equal(source->fields[i].name, name))
-			return &source->fields[i];
+			field = &source->fields[i];
 	}
-	return NULL;
+	return field;
 }
 
 static BoundField *
@@ -164,6 +170,7 @@ add_field(Binder *binder, BoundSource *source, SyncString name)
 	field->name = copy_string(name, binder->arena);
 	field->position = -1;
 	field->fallback = -1;
+	hash_index_add(&binder->names, hash_text(0, name), binder->arena);
 	return field;
 }
 
@@ -172,7 +179,7 @@ static void
 bind_item(Binder *binder, BoundSource *source, const PlanItem *item)
 {
 	const Expr *expr = expr_bind(item->expr, &binder->scope, binder->arena);
-	BoundField *field = find_field(source, item->name);
+	BoundField *field = find_field(binder, source, item->name);
 
 	if (field == NULL)
 		field = add_field(binder, source, item->name);
@@ -199,7 +206,7 @@ bind_star(Binder *binder, BoundSource *source)
 
 		if (name.len > 0 && name.data[0] == '_')
 			continue;
-		field = find_field(source, name);
+		field = find_field(binder, source, name);
 		if (field == NULL)
 		{
 			field = add_field(binder, source, name);
@@ -218,15 +225,14 @@ static void
 bind_assignment(Binder *binder, BoundSource *source, SyncString name, const Expr *expr,
 				int position)
 {
-	BoundField *field;
+	BoundField *first = find_field(binder, source, name);
+	BoundField *field = add_field(binder, source, name);
 
-	for (int i = 0; i < source->field_count; i++)
-		source->fields[i].repeated |= sync_string_equal(source->fields[i].name, name);
-	field = add_field(binder, source, name);
 	field->expr = expr;
 	field->position = position;
-	for (int i = 0; i < source->field_count - 1; i++)
-		field->repeated |= sync_string_equal(source->fields[i].name, name);
+	field->repeated = first != NULL;
+	if (first != NULL)
+		first->repeated = true;
 	source->has_repeated |= field->repeated;
 }
 
@@ -294,6 +300,7 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 		capacity += plan->items[i].expr != NULL ? 1 : (size_t) binder->scope.row_type->column_count;
 	source->fields = arena_array(binder->arena, BoundField, capacity);
 	source->checks = arena_array(binder->arena, const Expr *, (size_t) plan->item_count);
+	binder->names = (HashIndex) {0};
 	for (int i = 0; i < plan->item_count; i++)
 	{
 		if (plan->rules == SOURCE_COMPILED)
@@ -511,12 +518,16 @@ plan_bind(const SyncPlan *plan, const char *schema, const char *table,
 	binder.prefix = naming->prefix;
 	binder.scope.schema = (SyncString) {schema, (uint32_t) strlen(schema)};
 	binder.scope.table = (SyncString) {table, (uint32_t) strlen(table)};
+	arena_limit(arena, RULES_MAX_BYTES);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		binding = bind_table(&binder, row_type);
+	else if (arena_limit_reached(arena))
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the rules take too much memory for one table");
 	else
 		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
 	arena_guard_pop(arena, &guard);
+	arena_limit(arena, 0);
 	return binding;
 }
 

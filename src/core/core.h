@@ -70,6 +70,15 @@ extern void arena_destroy(SyncArena *arena);	/* NULL is allowed */
 extern void arena_reset(SyncArena *arena);	/* keeps one block for reuse */
 extern size_t arena_used(const SyncArena *arena);	/* bytes taken from malloc */
 
+/*
+ * A limit for what is about to be done: from now on at most `more` bytes are
+ * taken from malloc.  Beyond, allocating fails as it does with an exhausted
+ * budget, and arena_limit_reached() tells whoever set the limit that it was
+ * the work that is too large, not memory that is short.  0 lifts the limit.
+ */
+extern void arena_limit(SyncArena *arena, size_t more);
+extern bool arena_limit_reached(const SyncArena *arena);
+
 extern void *arena_alloc(SyncArena *arena, size_t size);	/* 16-byte aligned, not cleared */
 extern void *arena_alloc0(SyncArena *arena, size_t size);	/* cleared */
 /* grows in place if ptr was the last allocation; otherwise copies */

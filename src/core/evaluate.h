@@ -19,6 +19,13 @@
 /* combinations of one query on one row: bounds what ANDs and expansions multiply to */
 #define MAX_SETS	100000
 
+/*
+ * Memory for one row in all queries: hostile values (a JSON document of
+ * millions of numbers, products of arrays) come to an error of the row here,
+ * not to the end of the server's memory.
+ */
+#define ROW_MAX_BYTES	((size_t) 512 * 1024 * 1024)
+
 /* key values of one row: set_count times key_count values */
 typedef struct KeySets
 {
@@ -42,6 +49,8 @@ typedef struct RowJson
 	uint32_t	checksum;
 } RowJson;
 
+typedef struct SourceResult SourceResult;
+
 typedef struct Evaluation
 {
 	const TableBinding *binding;
@@ -49,6 +58,11 @@ typedef struct Evaluation
 	SyncError	error;
 	EvaluatedRow *result;
 	RowJson    *json;			/* by the sources' json_group */
+	SourceResult *sources;		/* by the binding's sources; NULL at first */
+	int			bucket_at;		/* the query being evaluated: a bucket, or behind the last */
+	int			index_at;		/* ... an index */
+	int			row_mark;		/* rows in the result before that query */
+	bool		error_pending;	/* to be counted as soon as memory can be allocated */
 	int			bucket_capacity;
 	int			parameter_capacity;
 } Evaluation;
