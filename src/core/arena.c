@@ -62,6 +62,8 @@ struct SyncArena
 	char	   *last;			/* last allocation, if it is in the first block */
 	size_t		used;
 	size_t		budget;			/* 0 = none */
+	size_t		limit;			/* of used, for the work in hand; 0 = none */
+	bool		limit_reached;
 	size_t		next_size;		/* of the next block */
 	ArenaGuard *guard;
 	void		(*exhausted) (void);	/* called where there is no guard */
@@ -148,6 +150,19 @@ arena_used(const SyncArena *arena)
 }
 
 void
+arena_limit(SyncArena *arena, size_t more)
+{
+	arena->limit = more == 0 || more > SIZE_MAX - arena->used ? 0 : arena->used + more;
+	arena->limit_reached = false;
+}
+
+bool
+arena_limit_reached(const SyncArena *arena)
+{
+	return arena->limit_reached;
+}
+
+void
 arena_guard_push(SyncArena *arena, ArenaGuard *guard)
 {
 	guard->outer = arena->guard;
@@ -206,6 +221,13 @@ arena_add_block(SyncArena *arena, size_t need)
 		if (size > left)
 			size = left;
 	}
+	if (arena->limit != 0 && need > arena->limit - arena->used)
+	{
+		arena->limit_reached = true;
+		arena_fail(arena);
+	}
+	if (arena->limit != 0 && size > arena->limit - arena->used)
+		size = arena->limit - arena->used;
 
 	block = malloc(size);
 	if (block == NULL)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "binding.h"
+#include "hash_index.h"
 #include "json.h"
 #include "text.h"
 
@@ -25,6 +26,7 @@ typedef struct Binder
 	ExprScope	scope;
 	SyncArena  *arena;
 	TableBinding *binding;
+	HashIndex	names;			/* of the fields of the source in hand */
 } Binder;
 
 static SyncString
@@ -145,15 +147,19 @@ bind_where(Binder *binder, const PlanSource *plan, BoundSource *source)
 
 /* ---------------------------------------------------------------- items */
 
+/* the oldest field of the name, or NULL */
 static BoundField *
-find_field(BoundSource *source, SyncString name)
+find_field(Binder *binder, BoundSource *source, SyncString name)
 {
-	for (int i = 0; i < source->field_count; i++)
+	BoundField *field = NULL;
+
+	for (int i = hash_index_first(&binder->names, hash_text(0, name)); i >= 0;
+		 i = hash_index_next(&binder->names, i))
 	{
 		if (sync_string_equal(source->fields[i].name, name))
-			return &source->fields[i];
+			field = &source->fields[i];
 	}
-	return NULL;
+	return field;
 }
 
 static BoundField *
@@ -169,6 +175,7 @@ add_field(Binder *binder, BoundSource *source, SyncString name)
 	field->name = copy_string(name, binder->arena);
 	field->position = -1;
 	field->fallback = -1;
+	hash_index_add(&binder->names, hash_text(0, name), binder->arena);
 	return field;
 }
 
@@ -177,7 +184,7 @@ static void
 bind_item(Binder *binder, BoundSource *source, const PlanItem *item)
 {
 	const Expr *expr = expr_bind(item->expr, &binder->scope, binder->arena);
-	BoundField *field = find_field(source, item->name);
+	BoundField *field = find_field(binder, source, item->name);
 
 	if (field == NULL)
 		field = add_field(binder, source, item->name);
@@ -204,7 +211,7 @@ bind_star(Binder *binder, BoundSource *source)
 
 		if (name.len > 0 && name.data[0] == '_')
 			continue;
-		field = find_field(source, name);
+		field = find_field(binder, source, name);
 		if (field == NULL)
 		{
 			field = add_field(binder, source, name);
@@ -223,15 +230,14 @@ static void
 bind_assignment(Binder *binder, BoundSource *source, SyncString name, const Expr *expr,
 				int position)
 {
-	BoundField *field;
+	BoundField *first = find_field(binder, source, name);
+	BoundField *field = add_field(binder, source, name);
 
-	for (int i = 0; i < source->field_count; i++)
-		source->fields[i].repeated |= sync_string_equal(source->fields[i].name, name);
-	field = add_field(binder, source, name);
 	field->expr = expr;
 	field->position = position;
-	for (int i = 0; i < source->field_count - 1; i++)
-		field->repeated |= sync_string_equal(source->fields[i].name, name);
+	field->repeated = first != NULL;
+	if (first != NULL)
+		first->repeated = true;
 	source->has_repeated |= field->repeated;
 }
 
@@ -299,6 +305,7 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 		capacity += plan->items[i].expr != NULL ? 1 : (size_t) binder->scope.row_type->column_count;
 	source->fields = arena_array(binder->arena, BoundField, capacity);
 	source->checks = arena_array(binder->arena, const Expr *, (size_t) plan->item_count);
+	binder->names = (HashIndex) {0};
 	for (int i = 0; i < plan->item_count; i++)
 	{
 		if (plan->rules == SOURCE_COMPILED)
@@ -401,6 +408,80 @@ same_query(const PlanSource *a, const PlanSource *b)
 	return a->items == b->items && a->item_count == b->item_count && a->item_count > 0;
 }
 
+static bool
+expr_expands(const Expr *expr)
+{
+	if (expr->kind == EXPR_EXPANDED_VALUE || expr->kind == EXPR_EXPANDED_KEY)
+		return true;
+	for (int i = 0; i < expr->arg_count; i++)
+	{
+		if (expr_expands(expr->args[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool
+fields_expand(const BoundSource *source)
+{
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (source->fields[i].expr != NULL && expr_expands(source->fields[i].expr))
+			return true;
+	}
+	for (int i = 0; i < source->check_count; i++)
+	{
+		if (expr_expands(source->checks[i]))
+			return true;
+	}
+	return false;
+}
+
+/* both are plain columns, the same ones under the same names, of the same output table */
+static bool
+same_json(const BoundSource *a, const BoundSource *b)
+{
+	if (a->field_count != b->field_count || a->has_repeated || b->has_repeated ||
+		a->check_count > 0 || b->check_count > 0 ||
+		!sync_string_equal(a->output_table, b->output_table))
+		return false;
+	for (int i = 0; i < a->field_count; i++)
+	{
+		if (a->fields[i].expr != NULL || b->fields[i].expr != NULL ||
+			a->fields[i].position != b->fields[i].position ||
+			a->fields[i].fallback != b->fields[i].fallback ||
+			!sync_string_equal(a->fields[i].name, b->fields[i].name))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Most configs send the same columns to several buckets.  Only the newest
+ * sources are looked at, or many different queries would take long to bind.
+ */
+#define GROUPS_COMPARED 64
+
+static void
+bind_json_groups(TableBinding *binding)
+{
+	for (int i = 0; i < binding->source_count; i++)
+	{
+		BoundSource *source = &binding->sources[i];
+
+		source->json_group = -1;
+		if (fields_expand(source))
+			continue;
+		for (int j = i - 1; j >= 0 && j >= i - GROUPS_COMPARED && source->json_group < 0; j--)
+		{
+			if (binding->sources[j].json_group >= 0 && same_json(source, &binding->sources[j]))
+				source->json_group = binding->sources[j].json_group;
+		}
+		if (source->json_group < 0)
+			source->json_group = binding->json_group_count++;
+	}
+}
+
 /* every source that reads the table, once; buckets refer to them */
 static void
 bind_buckets(Binder *binder)
@@ -426,6 +507,7 @@ bind_buckets(Binder *binder)
 		bind_source(binder, &plan->sources[i], &binding->sources[binding->source_count++], false,
 					same_items);
 	}
+	bind_json_groups(binding);
 	for (int i = 0; i < plan->bucket_count; i++)
 	{
 		for (int j = 0; j < plan->buckets[i].source_count; j++)
@@ -496,12 +578,16 @@ plan_bind(const SyncPlan *plan, const char *schema, const char *table,
 	binder.prefix = naming->prefix;
 	binder.scope.schema = (SyncString) {schema, (uint32_t) strlen(schema)};
 	binder.scope.table = (SyncString) {table, (uint32_t) strlen(table)};
+	arena_limit(arena, RULES_MAX_BYTES);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		binding = bind_table(&binder, row_type);
+	else if (arena_limit_reached(arena))
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the rules take too much memory for one table");
 	else
 		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
 	arena_guard_pop(arena, &guard);
+	arena_limit(arena, 0);
 	return binding;
 }
 

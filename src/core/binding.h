@@ -49,6 +49,8 @@ typedef struct BoundSource
 	BoundField *fields;			/* in output order */
 	int			id_field;		/* -1: none is called id; the first if several are */
 	bool		has_repeated;
+	int			json_group;		/* sources of a group have the same JSON, id and checksum
+								 * for all combinations of a row; -1: none to share with */
 	size_t		json_key_bytes; /* of all fields, with commas and braces */
 	int			check_count;
 	const Expr **checks;		/* overwritten items: evaluated as they may fail */
@@ -74,6 +76,7 @@ struct TableBinding
 	bool		fixed_json;
 	int			source_count;
 	BoundSource *sources;
+	int			json_group_count;
 	int			bucket_count;	/* one for each bucket and source of it */
 	BoundBucket *buckets;
 	int			index_count;

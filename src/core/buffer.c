@@ -27,13 +27,12 @@ buffer_init(SyncBuffer *buffer, SyncArena *arena, size_t capacity)
 	buffer->data = capacity > 0 ? arena_alloc(arena, capacity) : NULL;
 }
 
+/* what buffer_reserve() does when there is not room enough */
 void
-buffer_reserve(SyncBuffer *buffer, size_t more)
+buffer_enlarge(SyncBuffer *buffer, size_t more)
 {
 	size_t		capacity;
 
-	if (more <= buffer->capacity - buffer->len)
-		return;
 	if (more > UINT32_MAX - buffer->len)
 		arena_fail(buffer->arena);
 
@@ -49,28 +48,12 @@ buffer_reserve(SyncBuffer *buffer, size_t more)
 }
 
 void
-buffer_append(SyncBuffer *buffer, const void *data, size_t len)
-{
-	if (len == 0)
-		return;
-	buffer_reserve(buffer, len);
-	memcpy(buffer->data + buffer->len, data, len);
-	buffer->len += len;
-}
-
-void
-buffer_append_char(SyncBuffer *buffer, char c)
-{
-	buffer_reserve(buffer, 1);
-	buffer->data[buffer->len++] = c;
-}
-
-void
 buffer_append_int(SyncBuffer *buffer, int64_t value)
 {
 	uint64_t	rest = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
 	char		digits[20];
 	int			i = sizeof(digits);
+	char	   *out;
 
 	do
 	{
@@ -79,7 +62,11 @@ buffer_append_int(SyncBuffer *buffer, int64_t value)
 	} while (rest > 0);
 	if (value < 0)
 		digits[--i] = '-';
-	buffer_append(buffer, digits + i, sizeof(digits) - (size_t) i);
+	buffer_reserve(buffer, sizeof(digits));
+	out = buffer->data + buffer->len;
+	buffer->len += sizeof(digits) - (size_t) i;
+	while (i < (int) sizeof(digits))
+		*out++ = digits[i++];
 }
 
 SyncString

@@ -211,12 +211,15 @@ void
 compile_add_table(Compiler *compiler, const TablePattern *pattern)
 {
 	SyncPlan   *plan = compiler->plan;
+	uint32_t	hash = hash_text(hash_text(0, pattern->schema), pattern->table);
 
-	for (int i = 0; i < plan->table_count; i++)
+	for (int i = hash_index_first(&compiler->tables, hash); i >= 0;
+		 i = hash_index_next(&compiler->tables, i))
 	{
 		if (pattern_equal(&plan->tables[i], pattern))
 			return;
 	}
+	hash_index_add(&compiler->tables, hash, compiler->arena);
 	plan->tables[plan->table_count++] = *pattern;
 }
 

@@ -13,6 +13,7 @@
 #include "config.h"
 #include "core.h"
 #include "expr.h"
+#include "hash_index.h"
 #include "plan.h"
 #include "report.h"
 #include "sql.h"
@@ -24,6 +25,7 @@ typedef struct Compiler
 	const SyncConfig *config;
 	SyncString	default_schema;
 	SyncPlan   *plan;			/* its arrays have room for all queries of the config */
+	HashIndex	tables;			/* of the plan's tables */
 } Compiler;
 
 /*

@@ -70,6 +70,15 @@ extern void arena_destroy(SyncArena *arena);	/* NULL is allowed */
 extern void arena_reset(SyncArena *arena);	/* keeps one block for reuse */
 extern size_t arena_used(const SyncArena *arena);	/* bytes taken from malloc */
 
+/*
+ * A limit for what is about to be done: from now on at most `more` bytes are
+ * taken from malloc.  Beyond, allocating fails as it does with an exhausted
+ * budget, and arena_limit_reached() tells whoever set the limit that it was
+ * the work that is too large, not memory that is short.  0 lifts the limit.
+ */
+extern void arena_limit(SyncArena *arena, size_t more);
+extern bool arena_limit_reached(const SyncArena *arena);
+
 extern void *arena_alloc(SyncArena *arena, size_t size);	/* 16-byte aligned, not cleared */
 extern void *arena_alloc0(SyncArena *arena, size_t size);	/* cleared */
 /* grows in place if ptr was the last allocation; otherwise copies */
@@ -137,10 +146,34 @@ typedef struct SyncBuffer
 } SyncBuffer;
 
 extern void buffer_init(SyncBuffer *buffer, SyncArena *arena, size_t capacity);
-extern void buffer_reserve(SyncBuffer *buffer, size_t more);	/* room for more bytes after len */
-extern void buffer_append(SyncBuffer *buffer, const void *data, size_t len);
-extern void buffer_append_char(SyncBuffer *buffer, char c);
+extern void buffer_enlarge(SyncBuffer *buffer, size_t more);
 extern void buffer_append_int(SyncBuffer *buffer, int64_t value);
+
+/* room for more bytes after len */
+static inline void
+buffer_reserve(SyncBuffer *buffer, size_t more)
+{
+	if (more > buffer->capacity - buffer->len)
+		buffer_enlarge(buffer, more);
+}
+
+static inline void
+buffer_append(SyncBuffer *buffer, const void *data, size_t len)
+{
+	if (len == 0)
+		return;
+	buffer_reserve(buffer, len);
+	__builtin_memcpy(buffer->data + buffer->len, data, len);
+	buffer->len += len;
+}
+
+static inline void
+buffer_append_char(SyncBuffer *buffer, char c)
+{
+	buffer_reserve(buffer, 1);
+	buffer->data[buffer->len++] = c;
+}
+
 /* the text so far; no NUL is added; the buffer may go on growing */
 extern SyncString buffer_string(const SyncBuffer *buffer);
 

@@ -22,21 +22,18 @@
 typedef struct SourceRow
 {
 	KeySets		keys;
-	SyncString	json;
-	SyncString	row_id;
-	uint32_t	json_utf16_len;
-	uint32_t	checksum;
+	RowJson		json;
 } SourceRow;
 
 /* what a bucket source made of the row; nothing if it failed */
-typedef struct SourceResult
+struct SourceResult
 {
 	bool		done;
 	int			row_count;
 	int			row_capacity;
 	SourceRow  *rows;
 	SourceRow	first;			/* room for the usual one */
-} SourceResult;
+};
 
 /* ---------------------------------------------------------------- fields */
 
@@ -184,7 +181,7 @@ append_fields(Evaluation *evaluation, const BoundSource *source, SyncBuffer *jso
 
 /* the row's JSON (8.2) and its id */
 static bool
-json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
+json_evaluate(Evaluation *evaluation, const BoundSource *source, RowJson *row)
 {
 	SyncBuffer	json;
 	SyncValue	id = value_null();
@@ -200,7 +197,7 @@ json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 		buffer_append_char(&json, '{');
 	buffer_append_char(&json, '}');
 	row->json = buffer_string(&json);
-	row->json_utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
+	row->utf16_len = (uint32_t) text_utf16_length(json.data, json.len);
 	row->row_id = row_id_text(evaluation, id);
 	return true;
 }
@@ -241,12 +238,31 @@ result_add_row(Evaluation *evaluation, SourceResult *result)
 	return &result->rows[result->row_count++];
 }
 
+/* JSON, id and checksum: once for all combinations and sources that have the same */
+static bool
+row_json(Evaluation *evaluation, const BoundSource *source, RowJson *json)
+{
+	RowJson    *shared = source->json_group < 0 ? NULL : &evaluation->json[source->json_group];
+
+	if (shared != NULL && shared->json.data != NULL)
+	{
+		*json = *shared;
+		return true;
+	}
+	if (!json_evaluate(evaluation, source, json))
+		return false;
+	json->checksum = checksum_put(source->output_table, json->row_id, json->json);
+	if (shared != NULL)
+		*shared = *json;
+	return true;
+}
+
 /* legacy and alpha; keys first: most rows that are in no bucket need no JSON */
 static bool
 legacy_combination(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 {
 	return keys_evaluate(evaluation, source, &row->keys) &&
-		(row->keys.set_count == 0 || json_evaluate(evaluation, source, row));
+		(row->keys.set_count == 0 || row_json(evaluation, source, &row->json));
 }
 
 /* filters, then all the rest: it fails the row even where a key is missing */
@@ -259,7 +275,7 @@ compiled_combination(Evaluation *evaluation, const BoundSource *source, SourceRo
 		return false;
 	if (!holds)
 		return true;
-	if (!json_evaluate(evaluation, source, row) ||
+	if (!row_json(evaluation, source, &row->json) ||
 		!values_evaluate(evaluation, source, &row->keys, &holds))
 		return false;
 	row->keys.set_count = holds ? 1 : 0;
@@ -279,8 +295,6 @@ source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
 		return false;
 	if (row->keys.set_count == 0)
 		result->row_count--;
-	else
-		row->checksum = checksum_put(source->output_table, row->row_id, row->json);
 	return true;
 }
 
@@ -340,31 +354,93 @@ emit_bucket_rows(Evaluation *evaluation, const BoundBucket *bucket, const BoundS
 		*add_bucket_row(evaluation) = (BucketRow) {
 			.bucket = name,
 			.table = source->output_table,
-			.row_id = row->row_id,
-			.json = row->json,
-			.json_utf16_len = row->json_utf16_len,
-			.checksum = row->checksum,
+			.row_id = row->json.row_id,
+			.json = row->json.json,
+			.json_utf16_len = row->json.utf16_len,
+			.checksum = row->json.checksum,
 		};
 	}
 }
 
 static void
-evaluate_buckets(Evaluation *evaluation)
+evaluate_bucket(Evaluation *evaluation, const BoundBucket *bucket)
+{
+	const BoundSource *source = &evaluation->binding->sources[bucket->source];
+	SourceResult *result = &evaluation->sources[bucket->source];
+
+	if (!result->done)
+		source_evaluate(evaluation, source, result);
+	for (int r = 0; r < result->row_count; r++)
+		emit_bucket_rows(evaluation, bucket, source, &result->rows[r]);
+}
+
+/* all queries from the present one on */
+static void
+evaluate_queries(Evaluation *evaluation)
 {
 	const TableBinding *binding = evaluation->binding;
-	SourceResult *results = arena_array(evaluation->context.arena, SourceResult,
-										(size_t) binding->source_count);
+	SyncArena  *arena = evaluation->context.arena;
 
-	for (int i = 0; i < binding->bucket_count; i++)
+	if (evaluation->sources == NULL)
 	{
-		const BoundBucket *bucket = &binding->buckets[i];
-		const BoundSource *source = &binding->sources[bucket->source];
-		SourceResult *result = &results[bucket->source];
+		evaluation->json = arena_array(arena, RowJson, (size_t) binding->json_group_count);
+		evaluation->sources = arena_array(arena, SourceResult, (size_t) binding->source_count);
+	}
+	if (evaluation->error_pending)
+		record_error(evaluation);
+	evaluation->error_pending = false;
+	for (; evaluation->bucket_at < binding->bucket_count; evaluation->bucket_at++)
+	{
+		evaluation->row_mark = evaluation->result->bucket_row_count;
+		evaluate_bucket(evaluation, &binding->buckets[evaluation->bucket_at]);
+	}
+	for (; evaluation->index_at < binding->index_count; evaluation->index_at++)
+	{
+		evaluation->row_mark = evaluation->result->parameter_row_count;
+		index_evaluate(evaluation, &binding->indexes[evaluation->index_at]);
+	}
+}
 
-		if (!result->done)
-			source_evaluate(evaluation, source, result);
-		for (int r = 0; r < result->row_count; r++)
-			emit_bucket_rows(evaluation, bucket, source, &result->rows[r]);
+/* false: memory ran out, or the limit was reached, in the present query */
+static bool
+evaluate_guarded(Evaluation *evaluation)
+{
+	SyncArena  *arena = evaluation->context.arena;
+	volatile bool done = false;
+	ArenaGuard	guard;
+
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+	{
+		evaluate_queries(evaluation);
+		done = true;
+	}
+	arena_guard_pop(arena, &guard);
+	return done;
+}
+
+/* the present query is given up: it leaves nothing but its error, and the next one's turn comes */
+static void
+give_up_query(Evaluation *evaluation)
+{
+	const TableBinding *binding = evaluation->binding;
+
+	sync_error_set(&evaluation->error, SYNC_ERROR_LIMIT, "evaluating the row takes more than %d MB",
+				   (int) (ROW_MAX_BYTES / (1024 * 1024)));
+	evaluation->error_pending = true;
+	if (evaluation->bucket_at < binding->bucket_count)
+	{
+		SourceResult *source = &evaluation->sources[binding->buckets[evaluation->bucket_at].source];
+
+		evaluation->result->bucket_row_count = evaluation->row_mark;
+		source->done = true;
+		source->row_count = 0;
+		evaluation->bucket_at++;
+	}
+	else
+	{
+		evaluation->result->parameter_row_count = evaluation->row_mark;
+		evaluation->index_at++;
 	}
 }
 
@@ -373,8 +449,7 @@ table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *
 			   EvaluatedRow *result)
 {
 	Evaluation	evaluation = {.binding = binding, .result = result};
-	SyncErrorCode volatile code = SYNC_OK;
-	ArenaGuard	guard;
+	SyncErrorCode code = SYNC_OK;
 
 	memset(result, 0, sizeof(*result));
 	evaluation.context = (ExprContext) {
@@ -383,18 +458,18 @@ table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *
 		.error = &evaluation.error,
 		.fixed_json = binding->fixed_json,
 	};
-	arena_guard_push(arena, &guard);
-	if (setjmp(guard.jump) == 0)
+	arena_limit(arena, ROW_MAX_BYTES);
+	while (!evaluate_guarded(&evaluation))
 	{
-		evaluate_buckets(&evaluation);
-		for (int i = 0; i < binding->index_count; i++)
-			index_evaluate(&evaluation, &binding->indexes[i]);
+		if (!arena_limit_reached(arena) || evaluation.sources == NULL || evaluation.error_pending)
+		{
+			memset(result, 0, sizeof(*result));
+			code = SYNC_ERROR_OUT_OF_MEMORY;
+			break;
+		}
+		give_up_query(&evaluation);
+		arena_limit(arena, 16 * 1024);	/* for the error, and for queries that need little */
 	}
-	else
-	{
-		memset(result, 0, sizeof(*result));
-		code = SYNC_ERROR_OUT_OF_MEMORY;
-	}
-	arena_guard_pop(arena, &guard);
+	arena_limit(arena, 0);
 	return code;
 }

@@ -19,6 +19,13 @@
 /* combinations of one query on one row: bounds what ANDs and expansions multiply to */
 #define MAX_SETS	100000
 
+/*
+ * Memory for one row in all queries: hostile values (a JSON document of
+ * millions of numbers, products of arrays) come to an error of the row here,
+ * not to the end of the server's memory.
+ */
+#define ROW_MAX_BYTES	((size_t) 512 * 1024 * 1024)
+
 /* key values of one row: set_count times key_count values */
 typedef struct KeySets
 {
@@ -33,12 +40,29 @@ key_set(const KeySets *keys, int set, int key_count)
 	return key_count == 0 ? NULL : keys->values + (size_t) set * (size_t) key_count;
 }
 
+/* what a bucket row holds beside its bucket */
+typedef struct RowJson
+{
+	SyncString	json;			/* data NULL: not made yet */
+	SyncString	row_id;
+	uint32_t	utf16_len;
+	uint32_t	checksum;
+} RowJson;
+
+typedef struct SourceResult SourceResult;
+
 typedef struct Evaluation
 {
 	const TableBinding *binding;
 	ExprContext context;
 	SyncError	error;
 	EvaluatedRow *result;
+	RowJson    *json;			/* by the sources' json_group */
+	SourceResult *sources;		/* by the binding's sources; NULL at first */
+	int			bucket_at;		/* the query being evaluated: a bucket, or behind the last */
+	int			index_at;		/* ... an index */
+	int			row_mark;		/* rows in the result before that query */
+	bool		error_pending;	/* to be counted as soon as memory can be allocated */
 	int			bucket_capacity;
 	int			parameter_capacity;
 } Evaluation;

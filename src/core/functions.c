@@ -134,6 +134,8 @@ change_case(ExprContext *context, SyncValue value, bool upper, SyncValue *result
 	target = arena_alloc(context->arena, sizeof(UChar) * (size_t) capacity);
 	len = upper ? u_strToUpper(target, capacity, source.units, source.len, "", &status) :
 		u_strToLower(target, capacity, source.units, source.len, "", &status);
+	if (status == U_MEMORY_ALLOCATION_ERROR)
+		arena_fail(context->arena);
 	if (U_FAILURE(status))
 	{
 		sync_error_set(context->error, SYNC_ERROR_VALUE, "%s() failed: %s",
@@ -257,40 +259,79 @@ has_lone_surrogate(SyncString text)
 	return false;
 }
 
-/* bytes before the first occurrence, or -1 */
-static int64_t
-find_bytes(const char *s, size_t len, const char *what, size_t what_len)
+/* units of 1 or 2 bytes */
+static inline uint32_t
+unit_at(const void *s, int size, size_t i)
 {
-	const char *at = what_len == 0 ? s : NULL;
+	return size == 1 ? ((const unsigned char *) s)[i] : ((const uint16_t *) s)[i];
+}
 
-	if (what_len > 0 && what_len <= len)
+/* Knuth, Morris and Pratt's: how much of a beginning is its own end, too */
+static uint32_t *
+search_table(const void *what, size_t len, int size, SyncArena *arena)
+{
+	uint32_t   *table = arena_alloc(arena, sizeof(uint32_t) * len);
+	uint32_t	k = 0;
+
+	table[0] = 0;
+	for (size_t i = 1; i < len; i++)
 	{
-		for (size_t i = 0; i + what_len <= len && at == NULL; i++)
-		{
-			const char *first = memchr(s + i, what[0], len - what_len + 1 - i);
-
-			if (first == NULL)
-				return -1;
-			i = (size_t) (first - s);
-			if (memcmp(first, what, what_len) == 0)
-				at = first;
-		}
+		while (k > 0 && unit_at(what, size, i) != unit_at(what, size, k))
+			k = table[k - 1];
+		if (unit_at(what, size, i) == unit_at(what, size, k))
+			k++;
+		table[i] = k;
 	}
-	return at == NULL ? -1 : at - s;
+	return table;
+}
+
+/* longer ones are searched for in linear time: text against text could take hours otherwise */
+#define PLAIN_SEARCH	32
+
+/* units before the first occurrence, or -1; lengths in units, whose size is 1 or 2 bytes */
+static int64_t
+find_units(const void *s, size_t len, const void *what, size_t what_len, int size, SyncArena *arena)
+{
+	uint32_t   *table;
+	size_t		k = 0;
+
+	if (what_len == 0)
+		return 0;
+	if (what_len > len)
+		return -1;
+	if (what_len <= PLAIN_SEARCH)
+	{
+		for (size_t i = 0; i + what_len <= len; i++)
+		{
+			if (memcmp((const char *) s + i * (size_t) size, what, what_len * (size_t) size) == 0)
+				return (int64_t) i;
+		}
+		return -1;
+	}
+	table = search_table(what, what_len, size, arena);
+	for (size_t i = 0; i < len; i++)
+	{
+		while (k > 0 && unit_at(s, size, i) != unit_at(what, size, k))
+			k = table[k - 1];
+		if (unit_at(s, size, i) == unit_at(what, size, k) && ++k == what_len)
+			return (int64_t) (i + 1 - what_len);
+	}
+	return -1;
 }
 
 static int64_t
-find_units(SyncString text, SyncString what, SyncArena *arena)
+find_bytes(SyncString s, SyncString what, SyncArena *arena)
+{
+	return find_units(s.data, s.len, what.data, what.len, 1, arena);
+}
+
+static int64_t
+find_utf16(SyncString text, SyncString what, SyncArena *arena)
 {
 	Utf16		a = utf16_from_text(text, arena);
 	Utf16		b = utf16_from_text(what, arena);
 
-	for (int32_t i = 0; i + b.len <= a.len; i++)
-	{
-		if (memcmp(a.units + i, b.units, sizeof(UChar) * (size_t) b.len) == 0)
-			return i;
-	}
-	return -1;
+	return find_units(a.units, (size_t) a.len, b.units, (size_t) b.len, 2, arena);
 }
 
 static bool
@@ -306,17 +347,18 @@ function_instr(ExprContext *context, int arg_count, const SyncValue *args, SyncV
 		return true;
 	if (args[0].type == SYNC_BLOB && args[1].type == SYNC_BLOB)
 	{
-		at = find_bytes(args[0].data, args[0].len, args[1].data, args[1].len);
+		at = find_bytes((SyncString) {args[0].data, args[0].len},
+						(SyncString) {args[1].data, args[1].len}, context->arena);
 		*result = value_integer(at + 1);
 		return true;
 	}
 	text = value_to_text(args[0], context->arena);
 	what = value_to_text(args[1], context->arena);
 	if (has_lone_surrogate(what))
-		at = find_units(text, what, context->arena);
+		at = find_utf16(text, what, context->arena);
 	else
 	{
-		at = find_bytes(text.data, text.len, what.data, what.len);
+		at = find_bytes(text, what, context->arena);
 		if (at > 0)
 			at = (int64_t) text_utf16_length(text.data, (size_t) at);
 	}

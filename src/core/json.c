@@ -37,6 +37,18 @@ has_zero(uint64_t word)
 	return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
 }
 
+/*
+ * Not zero if a byte of the word needs something; then the lowest bit set is in
+ * the first such byte of memory order on little-endian machines.
+ */
+static inline uint64_t
+special_bytes(uint64_t word)
+{
+	return ((word - EACH_BYTE(0x20)) & ~word & EACH_BYTE(0x80)) |
+		has_zero(word ^ EACH_BYTE('"')) | has_zero(word ^ EACH_BYTE('\\')) |
+		has_zero(word ^ EACH_BYTE(0xED));
+}
+
 /* bytes at s that need nothing */
 static inline size_t
 plain_length(const char *s, size_t len)
@@ -46,12 +58,18 @@ plain_length(const char *s, size_t len)
 	while (len - i >= 8)
 	{
 		uint64_t	word;
+		uint64_t	special;
 
 		memcpy(&word, s + i, 8);
-		if (((word - EACH_BYTE(0x20)) & ~word & EACH_BYTE(0x80)) |
-			has_zero(word ^ EACH_BYTE('"')) | has_zero(word ^ EACH_BYTE('\\')) |
-			has_zero(word ^ EACH_BYTE(0xED)))
+		special = special_bytes(word);
+		if (special != 0)
+		{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+			return i + (size_t) __builtin_ctzll(special) / 8;
+#else
 			break;
+#endif
+		}
 		i += 8;
 	}
 	while (i < len && escape_of[(unsigned char) s[i]] == 0)
@@ -59,38 +77,88 @@ plain_length(const char *s, size_t len)
 	return i;
 }
 
-/* writes the escape of what s begins with; returns the bytes of s it stands for */
-static size_t
-append_escaped(SyncBuffer *buffer, const char *s, size_t len)
+/* writes the escape of what s begins with, at most six bytes; *used: what it stands for */
+static inline char *
+write_escape(char *out, const char *s, size_t len, size_t *used)
 {
 	static const char hex[] = "0123456789abcdef";
 	unsigned char c = (unsigned char) s[0];
 	char		escape = escape_of[c];
 	uint32_t	unit = c;
-	size_t		size = 1;
 
+	*used = 1;
 	if (escape == 'w')
 	{
 		if (len < 3 || (unsigned char) s[1] < 0xA0)
 		{
-			buffer_append_char(buffer, s[0]);	/* U+D000 to U+D7FF: raw */
-			return 1;
+			*out++ = s[0];		/* U+D000 to U+D7FF: raw */
+			return out;
 		}
 		unit = 0xD000 | ((uint32_t) (unsigned char) s[1] & 0x3F) << 6 |
 			((unsigned char) s[2] & 0x3F);
-		size = 3;
+		*used = 3;
 	}
-	buffer_reserve(buffer, 6);
-	buffer->data[buffer->len++] = '\\';
+	*out++ = '\\';
 	if (escape == 'u' || escape == 'w')
 	{
-		buffer->data[buffer->len++] = 'u';
+		*out++ = 'u';
 		for (int shift = 12; shift >= 0; shift -= 4)
-			buffer->data[buffer->len++] = hex[unit >> shift & 0xF];
+			*out++ = hex[unit >> shift & 0xF];
 	}
 	else
-		buffer->data[buffer->len++] = escape;
-	return size;
+		*out++ = escape;
+	return out;
+}
+
+/*
+ * The rest of a text, from its first byte that needs something.  JSON in a
+ * text column has a quote every few bytes, so the plain ones between are
+ * copied eight at a time, with what follows them, and overwritten.
+ */
+static void
+append_escaped_text(SyncBuffer *buffer, const char *s, size_t len)
+{
+	while (len > 0)
+	{
+		char	   *out;
+		char	   *limit;
+		size_t		used;
+
+		/* where room is short there is enough for the next step, at least */
+		buffer_reserve(buffer, len + 16);
+		out = buffer->data + buffer->len;
+		limit = buffer->data + buffer->capacity - 16;
+		while (len > 0 && out <= limit)
+		{
+			uint64_t	word;
+
+			if (len >= 8)
+			{
+				size_t		plain = 8;
+
+				memcpy(&word, s, 8);
+				memcpy(out, &word, 8);
+				if (special_bytes(word) != 0)
+					plain = plain_length(s, 8);
+				out += plain;
+				s += plain;
+				len -= plain;
+				if (plain == 8)
+					continue;
+			}
+			if (escape_of[(unsigned char) *s] == 0)
+			{
+				*out++ = *s++;
+				len--;
+				continue;
+			}
+			out = write_escape(out, s, len, &used);
+			s += used;
+			len -= used;
+		}
+		buffer->len = (size_t) (out - buffer->data);
+	}
+	buffer_append_char(buffer, '"');
 }
 
 void
@@ -106,27 +174,12 @@ json_append_text(SyncBuffer *buffer, const char *s, size_t len)
 	n = plain_length(s, len);
 	buffer_reserve(buffer, len + 2);
 	buffer->data[buffer->len++] = '"';
+	memcpy(buffer->data + buffer->len, s, n);
+	buffer->len += n;
 	if (n == len)
-	{
-		/* the usual text */
-		memcpy(buffer->data + buffer->len, s, len);
-		buffer->len += len;
-		buffer->data[buffer->len++] = '"';
-		return;
-	}
-	for (;;)
-	{
-		buffer_append(buffer, s, n);
-		s += n;
-		len -= n;
-		if (len == 0)
-			break;
-		n = append_escaped(buffer, s, len);
-		s += n;
-		len -= n;
-		n = plain_length(s, len);
-	}
-	buffer_append_char(buffer, '"');
+		buffer->data[buffer->len++] = '"';	/* the usual text */
+	else
+		append_escaped_text(buffer, s + n, len - n);
 }
 
 static void

@@ -743,11 +743,15 @@ plan_read(const char *json, size_t len, const RulesOptions *options, SyncArena *
 	ArenaGuard	guard;
 
 	memset(error, 0, sizeof(*error));
+	arena_limit(arena, PLAN_MAX_MEMORY);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		plan = read_plan(&reader, json, len, options);
+	else if (arena_limit_reached(arena))
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the stored plan takes too much memory");
 	else
 		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
 	arena_guard_pop(arena, &guard);
+	arena_limit(arena, 0);
 	return plan;
 }

@@ -12,12 +12,21 @@
 
 #include "compile.h"
 
-/* what is reported when there is no memory for a message: constant, never written */
+/* what is reported when there is no memory for a message: constants, never written */
 static const RulesMessage out_of_memory = {
 	.level = RULES_FATAL,
 	.error = {
 		.code = SYNC_ERROR_OUT_OF_MEMORY,
 		.message = "out of memory while the sync rules were compiled",
+	},
+};
+
+static const RulesMessage too_large = {
+	.level = RULES_FATAL,
+	.error = {
+		.code = SYNC_ERROR_LIMIT,
+		.message = "the sync rules take too much memory to compile",
+		.hint = "Make them shorter or simpler.",
 	},
 };
 
@@ -75,15 +84,17 @@ rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncAre
 	RulesReport report;
 	ArenaGuard	guard;
 	const SyncPlan *volatile plan = NULL;
-	volatile bool failed = false;
+	const RulesMessage *volatile failure = NULL;
 
 	report_init(&report, arena, yaml, len);
+	arena_limit(arena, RULES_MAX_BYTES);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		plan = compile(&report, options);
 	else
-		failed = true;
+		failure = arena_limit_reached(arena) ? &too_large : &out_of_memory;
 	arena_guard_pop(arena, &guard);
-	*messages = failed ? (RulesMessage *) &out_of_memory : report.first;
-	return failed ? NULL : plan;
+	arena_limit(arena, 0);
+	*messages = failure != NULL ? (RulesMessage *) failure : report.first;
+	return failure != NULL ? NULL : plan;
 }

@@ -57,6 +57,14 @@ typedef struct RulesOptions
 } RulesOptions;
 
 /*
+ * Memory for compiling a config, for reading a stored plan, and for binding
+ * one table: what takes more is refused with SYNC_ERROR_LIMIT.  Each is far
+ * from what rules that somebody wrote take.
+ */
+#define RULES_MAX_BYTES	((size_t) 256 * 1024 * 1024)
+#define PLAN_MAX_MEMORY	((size_t) 768 * 1024 * 1024)
+
+/*
  * Compiles a sync config.  The plan lives in arena.  *messages receives all
  * errors and warnings (also when a plan is returned: warnings).  NULL when
  * there is a fatal one; then *messages has at least one fatal entry, also when

@@ -222,9 +222,21 @@ text_utf16_length(const char *s, size_t len)
 	/* a unit for each byte that is no continuation, one more if a character has four bytes */
 	while (i < len)
 	{
-		size_t		end = len - i < 8 ? len : i + 8;
+		size_t		end;
 		uint64_t	word;
 
+		while (len - i >= 32)
+		{
+			uint64_t	words[4];
+
+			memcpy(words, s + i, 32);
+			if (((words[0] | words[1] | words[2] | words[3]) & UINT64_C(0x8080808080808080)) != 0)
+				break;
+			i += 32;
+		}
+		if (i == len)
+			break;
+		end = len - i < 8 ? len : i + 8;
 		if (end - i == 8)
 		{
 			memcpy(&word, s + i, 8);

@@ -485,13 +485,32 @@ read_event(YamlReader *reader)
 	return !reader->failed;
 }
 
+/* line and column, both from 0, of a byte of the text */
+static yaml_mark_t
+mark_of_offset(const char *text, size_t len, size_t offset)
+{
+	yaml_mark_t mark = {0};
+
+	for (size_t i = 0; i < offset && i < len; i++)
+	{
+		if (text[i] == '\n')
+		{
+			mark.line++;
+			mark.column = 0;
+		}
+		else
+			mark.column += ((unsigned char) text[i] & 0xC0) != 0x80;
+	}
+	return mark;
+}
+
 /* libyaml could not go on */
 static void
-read_parser_error(YamlReader *reader)
+read_parser_error(YamlReader *reader, const char *text, size_t len)
 {
 	const yaml_parser_t *parser = &reader->parser;
 	char		message[200];
-	const yaml_mark_t *mark = &parser->problem_mark;
+	yaml_mark_t mark = parser->problem_mark;
 
 	if (parser->error == YAML_MEMORY_ERROR)
 		arena_fail(reader->arena);
@@ -500,8 +519,8 @@ read_parser_error(YamlReader *reader)
 			 parser->context != NULL ? ", " : "",
 			 parser->problem != NULL ? parser->problem : "syntax error");
 	if (parser->error == YAML_READER_ERROR)
-		mark = &parser->mark;
-	reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) mark->line + 1, (int) mark->column + 1, message);
+		mark = mark_of_offset(text, len, parser->problem_offset);	/* it reads ahead of its mark */
+	reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) mark.line + 1, (int) mark.column + 1, message);
 }
 
 static void
@@ -515,7 +534,7 @@ read_events(YamlReader *reader, const char *text, size_t len)
 	{
 		if (!yaml_parser_parse(&reader->parser, &reader->event))
 		{
-			read_parser_error(reader);
+			read_parser_error(reader, text, len);
 			return;
 		}
 		reader->has_event = true;

@@ -84,7 +84,7 @@ build_and_install()
 	fi || { tail -n 40 "$log" >&2; return 1; }
 }
 
-# Install what is missing and set PGSYNC_PYTHON. $1: build, demo or test.
+# Install what is missing and set PGSYNC_PYTHON. $1: build, demo, test or fuzz.
 install_dependencies()
 {
 	"$PGSYNC_TOP/test/lib/install.sh" "$1"

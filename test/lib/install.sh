@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# install.sh [build|demo|test] - install what is missing, and only that.
+# install.sh [build|demo|test|fuzz] - install what is missing, and only that.
 #
 # build: compiler, PostgreSQL and the libraries; demo: the same and a Python
-# environment; test (default): the same and the test frameworks. Debian
+# environment; test (default): the same and the test frameworks; fuzz: clang and
+# its runtime, too, which only test/campaign fuzz in full needs. Debian
 # packages come from apt (root or sudo), Python packages from pip into an
 # environment below $PGSYNC_CACHE. Nothing is upgraded, nothing is started.
 #
@@ -31,12 +32,14 @@ build_packages="build-essential pkg-config $server_packages
 	libmongoc-dev libbson-dev libyaml-dev libicu-dev libgmp-dev libssl-dev"
 demo_packages="python3 python3-venv ca-certificates"
 test_packages="libcmocka-dev libipc-run-perl"
+fuzz_packages="clang libclang-rt-14-dev llvm-14"
 
 case $what in
 	build) packages=$build_packages ;;
 	demo) packages="$build_packages $demo_packages" ;;
 	test) packages="$build_packages $demo_packages $test_packages" ;;
-	*) die "usage: install.sh [build|demo|test]" ;;
+	fuzz) packages="$build_packages $demo_packages $test_packages $fuzz_packages" ;;
+	*) die "usage: install.sh [build|demo|test|fuzz]" ;;
 esac
 
 have_package() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -266,6 +266,40 @@ buffers_are_no_longer_than_a_string(void **state)
 	assert_int_equal(buffer.len, 1);
 }
 
+/* a limit ends the work in hand, and says that it was not memory that is short */
+static void
+limits_end_work(void **state)
+{
+	SyncArena  *arena = *state;
+	volatile bool jumped = false;
+	volatile size_t taken = 0;
+	size_t		before;
+	ArenaGuard	guard;
+
+	arena_alloc(arena, 100000);
+	before = arena_used(arena);
+	arena_limit(arena, 50000);
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+	{
+		for (;;)
+		{
+			arena_alloc(arena, 48);
+			taken += 48;
+		}
+	}
+	else
+		jumped = true;
+	arena_guard_pop(arena, &guard);
+	assert_true(jumped);
+	assert_true(arena_limit_reached(arena));
+	assert_true(arena_used(arena) <= before + 50000);
+	assert_true(taken > 30000);
+	arena_limit(arena, 0);
+	assert_false(arena_limit_reached(arena));
+	arena_alloc(arena, 1000000);
+}
+
 int
 main(void)
 {
@@ -276,6 +310,7 @@ main(void)
 		arena_test(reset_keeps_one_block_and_drops_outsized_ones),
 		arena_test(grow_keeps_the_content),
 		cmocka_unit_test(budgets_are_exact),
+		arena_test(limits_end_work),
 		arena_test(guards_nest),
 		arena_test(strings_end_with_nul),
 		cmocka_unit_test(error_messages_are_cut_at_characters),

@@ -673,6 +673,42 @@ test_stored_plan_refused(void **state)
 	read_stored("{\"plan\":\"\xC3\"}", SYNC_ERROR_CONFIG);
 }
 
+/* sources share a row's JSON only where it is the same, with id and checksum */
+static void
+test_shared_json(void **state)
+{
+	const SyncPlan *plan = compile_ok("bucket_definitions:\n  b:\n    data:\n"
+									  "      - SELECT * FROM t WHERE n = 1\n"
+									  "      - SELECT * FROM t\n"
+									  "      - SELECT * FROM t AS other\n"
+									  "      - SELECT id, n FROM t\n"
+									  "      - SELECT id, n AS m FROM t\n"
+									  "      - SELECT n, id FROM t\n"
+									  "      - SELECT x AS id, n FROM t\n"
+									  "      - SELECT id, n, x FROM t\n");
+	static const char *const json[] = {
+		"{\"id\":\"a\",\"n\":1,\"x\":\"y\"}", "{\"id\":\"a\",\"n\":1,\"x\":\"y\"}",
+		"{\"id\":\"a\",\"n\":1,\"x\":\"y\"}", "{\"id\":\"a\",\"n\":1}", "{\"id\":\"a\",\"m\":1}",
+		"{\"n\":1,\"id\":\"a\"}", "{\"id\":\"y\",\"n\":1}", "{\"id\":\"a\",\"n\":1,\"x\":\"y\"}",
+	};
+	EvaluatedRow row = evaluate(plan, "t", "id n x",
+								(SyncValue[]) {text("a"), value_integer(1), text("y")});
+
+	(void) state;
+	assert_int_equal(row.bucket_row_count, 8);
+	for (int i = 0; i < 8; i++)
+	{
+		const BucketRow *r = &row.bucket_rows[i];
+
+		assert_string(r->json, json[i]);
+		assert_string(r->table, i == 2 ? "other" : "t");
+		assert_string(r->row_id, i == 6 ? "y" : "a");
+		assert_int_equal(r->checksum, checksum_put(r->table, r->row_id, r->json));
+		assert_int_equal(r->json_utf16_len, r->json.len);
+	}
+	assert_ptr_equal(row.bucket_rows[0].json.data, row.bucket_rows[1].json.data);
+}
+
 /* ---------------------------------------------------------------- memory, limits */
 
 static bool
@@ -771,6 +807,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_stored_plan, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stored_plan_repeated_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stored_plan_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_json, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 	};

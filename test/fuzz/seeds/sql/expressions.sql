@@ -1,0 +1,1 @@
+SELECT CASE a WHEN 1 THEN 'x''y' ELSE E'\n' END, CAST(b AS numeric(10, 2)), c::text[], - 1, -1.5, .5, j -> 'a' ->> 0, ARRAY[1, 2], (1, 2), substring(x FROM 1 FOR 2), d AT TIME ZONE 'UTC', x[1:2], a LIKE 'x%', "q""q", $1, current_user /* c /* n */ */ -- end

@@ -1,0 +1,1 @@
+SELECT DISTINCT t.*, a AS "A", count(*) FILTER (WHERE x) FROM public.t AS t JOIN u ON t.a = u.b, json_each(t.c) j WHERE NOT a = b IN c AND x BETWEEN 1 AND 2 OR y IS NOT NULL GROUP BY 1 HAVING true ORDER BY a DESC LIMIT 1 OFFSET 2;
