@@ -69,6 +69,7 @@ typedef struct QueryCompiler
 	const YamlNode *node;
 	const SqlScript *script;
 	SyncString	table_name;		/* what columns are qualified with; len 0: no table */
+	TablePattern table;			/* which that is */
 	int			key_count;		/* parameters compared with, each once */
 	int			key_capacity;
 	SyncString *keys;
@@ -97,6 +98,18 @@ extern void compile_fail(QueryCompiler *query, SyncErrorCode code, uint32_t offs
 						 const char *format,...) sync_printf_like(4, 5);
 extern void compile_warn(QueryCompiler *query, uint32_t offset, const char *format,...)
 			sync_printf_like(3, 4);
+
+/*
+ * Notes where a table, a column of one, or a condition stands, so that what is
+ * found out about it later can be shown there.  about: the Expr or PlanMatch made
+ * of it, or NULL.
+ */
+extern void compile_note_table(Compiler *compiler, const TablePattern *table,
+							   const YamlNode *node, uint32_t offset);
+extern void compile_note_column(Compiler *compiler, const TablePattern *table, SyncString column,
+								const Expr *about, const YamlNode *node, uint32_t offset);
+extern void compile_note_condition(Compiler *compiler, const TablePattern *table,
+								   const void *about, const YamlNode *node, uint32_t offset);
 
 /* warns of an unquoted name that folding changed */
 extern void compile_check_case(QueryCompiler *query, const SqlName *name);

@@ -671,10 +671,13 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 		};
 	}
 	compile_check_case(query, &expr->column.name);
-	return (Clause) {
+	clause = (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),
 	};
+	compile_note_column(query->compiler, &query->table, name, clause.expr, query->node,
+						expr->column.name.offset);
+	return clause;
 }
 
 /* editions 1 and 2 read integer literals as doubles (sync-rules.md, 5.1) */

@@ -193,7 +193,10 @@ compile_data_where(Definition *definition, QueryCompiler *query, const SqlSelect
 		return;
 	source->key_count = definition->parameter_count;
 	if (clause.match != NULL)
+	{
 		match_place_keys(clause.match, places);
+		compile_note_condition(query->compiler, &query->table, clause.match, query->node, offset);
+	}
 	source->match = clause.match;
 }
 
@@ -404,6 +407,8 @@ compile_lookup_where(QueryCompiler *query, const SqlSelect *select, PlanSource *
 		return false;
 	}
 	match_place_keys(clause.match, places);
+	compile_note_condition(query->compiler, &query->table, clause.match, query->node,
+						   select->where->offset);
 	source->match = clause.match;
 	source->key_count = clause.key_count;
 	return true;

@@ -93,6 +93,30 @@ typedef struct PlanIndex
 	PlanSource	source;
 } PlanIndex;
 
+/* what stands at a noted place */
+typedef enum PlanNoteKind
+{
+	NOTE_TABLE,
+	NOTE_COLUMN,
+	NOTE_CONDITION
+} PlanNoteKind;
+
+/*
+ * Where a name of the rules stands, for messages about it (plan_check.h).  A plan
+ * that was stored has none.
+ */
+typedef struct PlanNote PlanNote;
+struct PlanNote
+{
+	PlanNoteKind kind;
+	TablePattern table;
+	SyncString	column;			/* COLUMN */
+	const void *about;			/* the Expr or PlanMatch that was made of it; NULL: not known */
+	const struct YamlNode *node;
+	uint32_t	offset;			/* in the node's text */
+	PlanNote   *next;			/* in the order of compilation */
+};
+
 struct SyncPlan
 {
 	SyncCompatibility compatibility;
@@ -105,6 +129,8 @@ struct SyncPlan
 	PlanIndex  *indexes;
 	int			table_count;	/* everything read, each pattern once */
 	TablePattern *tables;
+	PlanNote   *first_note;
+	PlanNote   *last_note;
 };
 
 /*
