@@ -45,6 +45,9 @@ extern const SchemaColumn *check_column(Check *check, const Expr *expr);
 /* a hint's text */
 #define check_hint(check, ...) arena_printf((check)->arena, __VA_ARGS__)
 
+/* a name as it is written in SQL: in quotes if it needs them */
+extern const char *check_quoted(Check *check, SyncString name);
+
 /* for "%.*s": a name cut to what is readable */
 #define NAMED(s)	((s).len > 63 ? 63 : (int) (s).len), (s).data
 

@@ -261,6 +261,13 @@ exclude(const Fact *a, const Fact *b)
 		(a->kind == FACT_FALSE && b->kind == FACT_TRUE);
 }
 
+/* IS NULL of what is never NULL is a finding of its own */
+static bool
+is_never(Check *check, const Fact *fact)
+{
+	return fact->kind == FACT_NULL && (check_kinds(check, fact->expr) & CAN_BE_NULL) == 0;
+}
+
 static void
 check_facts(Check *check, const Facts *facts)
 {
@@ -272,7 +279,8 @@ check_facts(Check *check, const Facts *facts)
 			const Fact *second = &facts->items[b];
 			const PlanNote *place;
 
-			if (!same_expr(first->expr, second->expr) || !exclude(first, second))
+			if (!same_expr(first->expr, second->expr) || !exclude(first, second) ||
+				is_never(check, first) || is_never(check, second))
 				continue;
 			place = check_place(check, second->expr);
 			if (second->expr->kind == EXPR_COLUMN)
@@ -369,7 +377,7 @@ check_parameter_match(Check *check, const PlanMatch *match)
 
 	if (match->kind != MATCH_ELEMENTS && kinds == CAN_BE_BLOB)
 		check_add(check, SYNC_ERROR_TYPE, check_place(check, match->expr),
-				  column != NULL ? check_hint(check, "Compare hex(%.*s).", NAMED(column->name)) :
+				  column != NULL ? check_hint(check, "Compare hex(%s).", check_quoted(check, column->name)) :
 				  NULL, "a blob is never equal to a parameter");
 	if (match->kind == MATCH_ELEMENTS)
 	{

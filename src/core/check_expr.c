@@ -203,7 +203,7 @@ suggest_comparison(Check *check, const SchemaColumn *column, const Expr *other, 
 	bool		constant = other->kind == EXPR_CONSTANT;
 
 	if (column->value == SCHEMA_BLOB)
-		return check_hint(check, "Compare hex(%.*s), which is a text.", NAMED(column->name));
+		return check_hint(check, "Compare hex(%s), which is a text.", check_quoted(check, column->name));
 	if (other_kind == CAN_BE_BLOB)
 		return NULL;
 	switch (column->value)
@@ -213,17 +213,16 @@ suggest_comparison(Check *check, const SchemaColumn *column, const Expr *other, 
 		case SCHEMA_INTEGER:
 		case SCHEMA_REAL:
 			return constant ? "Write the number without quotes." :
-				check_hint(check, "Compare CAST(%.*s AS text).", NAMED(column->name));
+				check_hint(check, "Compare CAST(%s AS text).", check_quoted(check, column->name));
 		case SCHEMA_TIMESTAMP:
 		case SCHEMA_TIMESTAMPTZ:
 		case SCHEMA_DATE:
-			return check_hint(check, "Compare unixepoch(%.*s), or compare with a text.",
-							  NAMED(column->name));
+			return check_hint(check, "Compare unixepoch(%s), or compare with a text.", check_quoted(check, column->name));
 		case SCHEMA_NUMERIC:
-			return check_hint(check, "Compare CAST(%.*s AS numeric).", NAMED(column->name));
+			return check_hint(check, "Compare CAST(%s AS numeric).", check_quoted(check, column->name));
 		case SCHEMA_TEXT:
 			return constant ? "Put the number in quotes." :
-				check_hint(check, "Compare CAST(%.*s AS numeric).", NAMED(column->name));
+				check_hint(check, "Compare CAST(%s AS numeric).", check_quoted(check, column->name));
 		default:
 			return "Compare with a text.";
 	}
@@ -448,7 +447,7 @@ check_arithmetic(Check *check, const Expr *operand)
 			return;
 	}
 	check_add(check, SYNC_ERROR_TYPE, check_place(check, operand),
-			  has_time ? check_hint(check, "Use unixepoch(%.*s).", NAMED(column->name)) : NULL,
+			  has_time ? check_hint(check, "Use unixepoch(%s).", check_quoted(check, column->name)) : NULL,
 			  "column \"%.*s\" (%s) is not a number in the rules: arithmetic takes the digits it "
 			  "begins with", NAMED(column->name), column->type);
 }

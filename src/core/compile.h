@@ -44,6 +44,7 @@ typedef struct Clause
 	ClauseKind	kind;
 	const Expr *expr;			/* STATIC, ROW */
 	SyncString	identity;		/* STATIC, PARAMETER: equal texts are the same parameter */
+	uint32_t	offset;			/* PARAMETER: where it stands */
 	PlanMatch  *match;			/* MATCH; its keys are numbers of the query's key list */
 	int			key_count;		/* MATCH: in the order of 3.3 */
 	int		   *keys;
@@ -73,6 +74,7 @@ typedef struct QueryCompiler
 	int			key_count;		/* parameters compared with, each once */
 	int			key_capacity;
 	SyncString *keys;
+	uint32_t   *key_offsets;	/* by key: where it stands first */
 	bool	   *key_expands;	/* by key: from "row IN parameter" */
 } QueryCompiler;
 

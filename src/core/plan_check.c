@@ -201,6 +201,12 @@ is_folded(SyncString name)
 	return name.len > 0;
 }
 
+const char *
+check_quoted(Check *check, SyncString name)
+{
+	return check_hint(check, is_folded(name) ? "%.*s" : "\"%.*s\"", NAMED(name));
+}
+
 static const char *
 did_you_mean(Check *check, SyncString name)
 {
@@ -281,8 +287,9 @@ suggest_table(Check *check, const TablePattern *pattern)
 		const SchemaTable *table = &check->schema->tables[i];
 
 		if (table->kind == SCHEMA_TABLE && sync_string_equal(table->name, pattern->table))
-			return check_hint(check, "There is one in schema \"%.*s\": write %.*s.%.*s.",
-							  NAMED(table->schema), NAMED(table->schema), NAMED(table->name));
+			return check_hint(check, "There is one in schema \"%.*s\": write %s.%s.",
+							  NAMED(table->schema), check_quoted(check, table->schema),
+							  check_quoted(check, table->name));
 	}
 	return NULL;
 }
@@ -421,9 +428,11 @@ check_properties(Check *check, const TablePattern *pattern)
 	}
 	add_table_fault(check, pattern, &unpublished,
 					unpublished.count == 0 ? NULL :
-					check_hint(check, "Use ALTER PUBLICATION %s ADD TABLE %.*s.%.*s.", publication,
-							   NAMED(unpublished.example->schema),
-							   NAMED(unpublished.example->name)),
+					check_hint(check, "Use ALTER PUBLICATION %s ADD TABLE %s.%s.",
+							   check_quoted(check, (SyncString) {publication,
+											(uint32_t) strlen(publication)}),
+							   check_quoted(check, unpublished.example->schema),
+							   check_quoted(check, unpublished.example->name)),
 					arena_printf(check->arena, "is not in publication \"%s\": it is not replicated",
 								 publication));
 	add_table_fault(check, pattern, &identity, "Add a primary key, or use ALTER TABLE ... REPLICA "

@@ -17,9 +17,11 @@
  */
 #include "rules_sql.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -587,15 +589,48 @@ bind_table(DryRun *run)
 	return run->binding != NULL;
 }
 
+/* Expressions that the planner may evaluate: in indexes, and in statistics objects. */
+static bool
+has_code(Relation relation)
+{
+	ListCell   *cell;
+
+	if (RelationGetStatExtList(relation) != NIL)
+		return true;
+	foreach(cell, RelationGetIndexList(relation))
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+		bool		found;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		found = !heap_attisnull(tuple, Anum_pg_index_indpred, NULL) ||
+			!heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
+		ReleaseSysCache(tuple);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
 /* who reads; see the head of this file */
 static Oid
 reading_user(Relation relation)
 {
 	Oid			owner = relation->rd_rel->relowner;
 
-	/* the policies may hold for the owner and not for the caller */
-	if (relation->rd_rel->relforcerowsecurity || !has_privs_of_role(GetUserId(), owner))
+	if (!has_privs_of_role(GetUserId(), owner))
 		return GetUserId();
+	if (!relation->rd_rel->relrowsecurity || !relation->rd_rel->relforcerowsecurity)
+		return owner;
+
+	/* the policies hold for the owner, and perhaps not for the caller */
+	if (!has_code(relation))
+		return GetUserId();
+	ereport(NOTICE,
+			(errmsg("rows of table \"%s\" are read as its owner, for whom row level security is forced",
+					RelationGetRelationName(relation)),
+			 errdetail("The table has an index or statistics object with an expression.")));
 	return owner;
 }
 

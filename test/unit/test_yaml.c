@@ -152,7 +152,7 @@ test_refused(void **state)
 	assert_refused("? {a: b}\n: 1\n", SYNC_ERROR_SYNTAX, 1, 3);
 	assert_refused("a: [\n", SYNC_ERROR_SYNTAX, 2, 1);
 	assert_refused("a: \"\\ud800\"\n", SYNC_ERROR_SYNTAX, 1, 7);
-	assert_refused("a: \xff\n", SYNC_ERROR_SYNTAX, 1, 1);
+	assert_refused("a: \xff\n", SYNC_ERROR_SYNTAX, 1, 4);
 	assert_refused("- !own [a]\n", SYNC_ERROR_CONFIG, 1, 3);
 }
 
