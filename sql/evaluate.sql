@@ -99,11 +99,12 @@ RESET extra_float_digits;
 CREATE TABLE many (id bigint PRIMARY KEY, v varchar(20) UNIQUE, u uuid UNIQUE, n numeric UNIQUE);
 INSERT INTO many SELECT i, 'v' || i, ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, i FROM generate_series(1, 2000) AS i;
 ANALYZE many;
-SET enable_seqscan = off;
-SELECT pg_stat_reset_single_table_counters('many'::regclass);
+BEGIN;
+SELECT seq_scan AS seq, coalesce(idx_scan, 0) AS idx FROM pg_stat_xact_user_tables WHERE relid = 'many'::regclass \gset
 SELECT e.id FROM pgsync_evaluate('bucket_definitions: {m: {data: [SELECT * FROM many]}}', 'many',
 	'[{"id": 5}, {"v": "v6"}, {"u": "00000000-0000-0000-0000-000000000007"}, {"n": 8}]') AS e;
-RESET enable_seqscan;
+SELECT seq_scan - :seq AS sequential, idx_scan - :idx AS by_index FROM pg_stat_xact_user_tables WHERE relid = 'many'::regclass;
+COMMIT;
 
 -- texts that PostgreSQL has not: NUL
 CREATE TABLE nul (id jsonb);
@@ -191,7 +192,9 @@ SELECT current_user = session_user AS myself, current_setting('search_path');
 
 -- a table of a temporary schema, and a dropped one
 CREATE TEMP TABLE lists (id int PRIMARY KEY);
+SET client_min_messages = warning;
 SELECT * FROM pgsync_evaluate(:'rules', 'pg_temp.lists');
+RESET client_min_messages;
 DROP TABLE pg_temp.lists;
 
 \a
