@@ -28,6 +28,10 @@ typedef struct Check
 	const PlanSource *source;
 	const SchemaTable *table;
 	struct Facts *facts;		/* check_condition.c */
+
+	uint64_t	work;			/* names compared so far: nothing can interrupt us */
+	size_t		slot_count;		/* notes by what they are about; a power of two */
+	const PlanNote **slots;
 } Check;
 
 /* ---- plan_check.c */

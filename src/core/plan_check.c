@@ -22,6 +22,9 @@
 /* of a wildcard that matches thousands of tables, so many are looked at closely */
 #define TABLES_LOOKED_AT	100
 
+/* names to compare before it is given up: about a second */
+#define WORK_MAX			UINT64_C(300000000)
+
 static const RulesMessage out_of_memory = {
 	.level = RULES_WARNING,
 	.error = {
@@ -111,31 +114,55 @@ place_of_table(const Check *check, const TablePattern *table)
 	return NULL;
 }
 
-/* of this very occurrence, or else of the first one */
-static const PlanNote *
-place_of_column(const Check *check, const Expr *column)
+static size_t
+first_slot(const Check *check, const void *about)
 {
-	const PlanNote *found = NULL;
+	uint64_t	hash = (uint64_t) (uintptr_t) about * UINT64_C(0x9E3779B97F4A7C15);
+
+	return (size_t) (hash >> 32) & (check->slot_count - 1);
+}
+
+static void
+index_notes(Check *check)
+{
+	size_t		count = 0;
 
 	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
+		count++;
+	check->slot_count = 8;
+	while (check->slot_count < count * 2)
+		check->slot_count *= 2;
+	check->slots = arena_array(check->arena, const PlanNote *, check->slot_count);
+	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
 	{
-		if (note->kind != NOTE_COLUMN)
+		size_t		at = first_slot(check, note->about);
+
+		if (note->kind != NOTE_COLUMN || note->about == NULL)
 			continue;
-		if (note->about == column)
-			return note;
-		if (found == NULL && note->about == NULL &&
-			same_table(&note->table, &check->source->table) &&
-			sync_string_equal(note->column, column->name))
-			found = note;
+		while (check->slots[at] != NULL)
+			at = (at + 1) & (check->slot_count - 1);
+		check->slots[at] = note;
 	}
-	if (found == NULL)
-		for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
-		{
-			if (note->kind == NOTE_COLUMN && same_table(&note->table, &check->source->table) &&
-				sync_string_equal(note->column, column->name))
-				return note;
-		}
-	return found;
+}
+
+/* of this very occurrence, or else of the first one of the name */
+static const PlanNote *
+place_of_column(Check *check, const Expr *column)
+{
+	for (size_t at = first_slot(check, column); check->slots[at] != NULL;
+		 at = (at + 1) & (check->slot_count - 1))
+	{
+		if (check->slots[at]->about == column)
+			return check->slots[at];
+	}
+	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
+	{
+		check->work++;
+		if (note->kind == NOTE_COLUMN && same_table(&note->table, &check->source->table) &&
+			sync_string_equal(note->column, column->name))
+			return note;
+	}
+	return NULL;
 }
 
 const PlanNote *
@@ -216,8 +243,9 @@ did_you_mean(Check *check, SyncString name)
 }
 
 static const SchemaColumn *
-find_column(const SchemaTable *table, SyncString name)
+find_column(Check *check, const SchemaTable *table, SyncString name)
 {
+	check->work += (uint64_t) table->column_count;
 	for (int i = 0; i < table->column_count; i++)
 	{
 		if (sync_string_equal(table->columns[i].name, name))
@@ -229,7 +257,7 @@ find_column(const SchemaTable *table, SyncString name)
 const SchemaColumn *
 check_column(Check *check, const Expr *expr)
 {
-	return expr->kind == EXPR_COLUMN ? find_column(check->table, expr->name) : NULL;
+	return expr->kind == EXPR_COLUMN ? find_column(check, check->table, expr->name) : NULL;
 }
 
 static bool
@@ -331,10 +359,11 @@ matches(const TablePattern *pattern, const SchemaTable *table)
 
 /* tables that can be replicated and match; wanted: how many to take */
 static int
-tables_of(const Check *check, const TablePattern *pattern, const SchemaTable **tables, int wanted)
+tables_of(Check *check, const TablePattern *pattern, const SchemaTable **tables, int wanted)
 {
 	int			count = 0;
 
+	check->work += (uint64_t) check->schema->table_count;
 	for (int i = 0; i < check->schema->table_count && count < wanted; i++)
 	{
 		const SchemaTable *table = &check->schema->tables[i];
@@ -390,10 +419,11 @@ add_table_fault(Check *check, const TablePattern *pattern, const Faulty *faulty,
 				const char *what)
 {
 	const SchemaTable *table = faulty->example;
-	const PlanNote *place = place_of_table(check, pattern);
+	const PlanNote *place;
 
 	if (faulty->count == 0)
 		return;
+	place = place_of_table(check, pattern);
 	if (pattern_is_exact(pattern))
 		check_add(check, SYNC_ERROR_CONFIG, place, hint, "table \"%.*s.%.*s\" %s",
 				  NAMED(table->schema), NAMED(table->name), what);
@@ -520,6 +550,7 @@ check_column_name(Check *check, const TablePattern *pattern, SyncString name, co
 
 	if (is_suffix_column(pattern, name))
 		return;
+	check->work += (uint64_t) check->schema->table_count;
 	for (int i = 0; i < check->schema->table_count && column == NULL; i++)
 	{
 		const SchemaTable *table = &check->schema->tables[i];
@@ -527,7 +558,7 @@ check_column_name(Check *check, const TablePattern *pattern, SyncString name, co
 		if (table->kind != SCHEMA_TABLE || !matches(pattern, table))
 			continue;
 		first = first == NULL ? table : first;
-		column = find_column(table, name);
+		column = find_column(check, table, name);
 	}
 	if (first == NULL)
 		return;
@@ -560,16 +591,6 @@ check_names_in(Check *check, const Expr *expr)
 		check_names_in(check, expr->args[i]);
 }
 
-static void
-check_noted_columns(Check *check)
-{
-	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
-	{
-		if (note->kind == NOTE_COLUMN)
-			check_column_name(check, &note->table, note->column, note);
-	}
-}
-
 /* ---------------------------------------------------------------- items */
 
 /* the value of "id" decides a row's id: is there one? */
@@ -587,7 +608,7 @@ check_id(Check *check, const PlanSource *source)
 		else if (sync_string_equal(source->items[i].name, id))
 			return;
 	}
-	column = star ? find_column(check->table, id) : NULL;
+	column = star ? find_column(check, check->table, id) : NULL;
 	if (column == NULL)
 		check_add(check, SYNC_ERROR_NO_COLUMN, place_of_table(check, &source->table),
 				  "Select the key column AS id.",
@@ -656,7 +677,8 @@ check_source(Check *check, const PlanSource *source, bool has_ids)
 		check_names_in(check, source->items[i].expr);
 	check_match_names(check, source->match);
 	before = check->report.count;
-	for (int t = 0; t < count && check->report.count == before; t++)
+	for (int t = 0; t < count && check->report.count == before &&
+		 check->work < WORK_MAX; t++)
 	{
 		check->table = tables[t];
 		check_items(check, source);
@@ -670,6 +692,13 @@ check_source(Check *check, const PlanSource *source, bool has_ids)
 }
 
 /* ---------------------------------------------------------------- all of it */
+
+/* false: there has been too much to compare */
+static bool
+goes_on(const Check *check)
+{
+	return check->work < WORK_MAX && check->report.count < RULES_REPORT_MAX;
+}
 
 static void
 check_publication(Check *check)
@@ -695,14 +724,22 @@ check_all(Check *check)
 {
 	const SyncPlan *plan = check->plan;
 
+	index_notes(check);
 	check_publication(check);
-	for (int i = 0; i < plan->table_count; i++)
+	for (int i = 0; i < plan->table_count && goes_on(check); i++)
 		check_table(check, &plan->tables[i]);
-	check_noted_columns(check);
-	for (int i = 0; i < plan->source_count; i++)
+	for (const PlanNote *note = plan->first_note; note != NULL && goes_on(check); note = note->next)
+	{
+		if (note->kind == NOTE_COLUMN)
+			check_column_name(check, &note->table, note->column, note);
+	}
+	for (int i = 0; i < plan->source_count && goes_on(check); i++)
 		check_source(check, &plan->sources[i], true);
-	for (int i = 0; i < plan->index_count; i++)
+	for (int i = 0; i < plan->index_count && goes_on(check); i++)
 		check_source(check, &plan->indexes[i].source, false);
+	if (check->work >= WORK_MAX)
+		check_add(check, SYNC_ERROR_LIMIT, NULL, NULL,
+				  "there is too much to compare: not all of the rules were compared with the database");
 }
 
 bool

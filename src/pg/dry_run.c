@@ -456,6 +456,8 @@ evaluate_key(DryRun *run, Jsonb *key)
 		output_message(run, "none", JsonbPGetDatum(key),
 					   "there is no such row, or you cannot see it");
 		arena_reset(run->row_arena);
+		/* it counts, or the number of keys would have no limit */
+		run->rows_left--;
 	}
 }
 
@@ -634,13 +636,17 @@ reading_user(Relation relation)
 	return owner;
 }
 
+/* that of the workers of this database; pgsync need not be preloaded */
 static Size
 row_limit(void)
 {
-	const char *setting = GetConfigOption("pgsync.row_limit", true, false);
-	int			kilobytes = setting != NULL ? atoi(setting) : 0;
+	char	   *setting = pgsync_database_setting("pgsync.row_limit",
+												  GetConfigOption("pgsync.row_limit", true, false));
+	int			kilobytes;
 
-	return (Size) (kilobytes > 0 ? kilobytes : 15 * 1024) * 1024;
+	if (setting == NULL || !parse_int(setting, &kilobytes, GUC_UNIT_KB, NULL) || kilobytes <= 0)
+		kilobytes = 15 * 1024;
+	return (Size) kilobytes * 1024;
 }
 
 static void
