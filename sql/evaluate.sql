@@ -18,6 +18,7 @@ SELECT row_key, kind, bucket FROM pgsync_evaluate(:'rules', 'lists', max_rows =>
 -- by key: one, several, one that is not there; a round trip of what came out
 SELECT row_key, kind, bucket, message FROM pgsync_evaluate(:'rules', 'lists', '{"id": 3}');
 SELECT row_key, kind, bucket, message FROM pgsync_evaluate(:'rules', 'lists', '[{"id": 2}, {"id": "77"}, {"owner_id": "u1"}]');
+SELECT row_key, kind FROM pgsync_evaluate(:'rules', 'lists', '[{"id": 7}, {"id": 8}, {"id": 9}]', 2);
 SELECT count(DISTINCT k.row_key) FROM (SELECT DISTINCT row_key FROM pgsync_evaluate(:'rules', 'lists')) AS k,
 	LATERAL pgsync_evaluate(:'rules', 'lists', k.row_key) AS e WHERE e.row_key = k.row_key;
 SELECT DISTINCT row_key FROM pgsync_evaluate(:'rules', 'lists', '{"owner_id": null, "done": null}');

@@ -65,6 +65,7 @@ SELECT * FROM findings(queries('', 'SELECT * FROM a_view', 'SELECT * FROM a_matv
 
 -- kinds of value
 SELECT * FROM findings(queries('', 'SELECT * FROM lists WHERE price > 10', 'SELECT * FROM lists WHERE 10 > price',
+	'SELECT * FROM lists WHERE price > ''10''', 'SELECT * FROM lists WHERE price = ''10.00''',
 	'SELECT * FROM lists WHERE "createdAt" > 1700000000', 'SELECT * FROM lists WHERE done = ''true''',
 	'SELECT * FROM lists WHERE done = 2', 'SELECT * FROM lists WHERE position = ''1''',
 	'SELECT * FROM lists WHERE name != 5', 'SELECT * FROM lists WHERE position < name',

@@ -526,12 +526,33 @@ open_table(Oid relid)
 	return relation;
 }
 
-/* columns as replication sees them, in a tuple without the dropped ones */
+/* a column that replication sees */
+static bool
+is_selected(Form_pg_attribute attribute)
+{
+#if PG_VERSION_NUM >= 180000
+	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		return false;
+#endif
+	return !attribute->attisdropped;
+}
+
+static int
+count_selected(TupleDesc desc)
+{
+	int			count = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+		count += is_selected(TupleDescAttr(desc, i));
+	return count;
+}
+
+/* columns as replication sees them, in a tuple without the others */
 static void
 select_columns(DryRun *run)
 {
 	TupleDesc	desc = RelationGetDescr(run->relation);
-	TupleDesc	selected = CreateTemplateTupleDesc(desc->natts);
+	TupleDesc	selected = CreateTemplateTupleDesc(count_selected(desc));
 	SyncColumn *columns = palloc0(sizeof(SyncColumn) * Max(desc->natts, 1));
 	int		   *identity = palloc0(sizeof(int) * Max(desc->natts, 1));
 	char		kind;
@@ -546,12 +567,8 @@ select_columns(DryRun *run)
 		Form_pg_attribute attribute = TupleDescAttr(desc, i);
 		char	   *name = NameStr(attribute->attname);
 
-		if (attribute->attisdropped)
+		if (!is_selected(attribute))
 			continue;
-#if PG_VERSION_NUM >= 180000
-		if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
-			continue;
-#endif
 		appendStringInfo(&select, "%s %s", count > 0 ? "," : "", quote_identifier(name));
 		columns[count].name = (SyncString) {pstrdup(name), (uint32_t) strlen(name)};
 		if (bms_is_member(attribute->attnum, keys))
@@ -559,7 +576,6 @@ select_columns(DryRun *run)
 		TupleDescCopyEntry(selected, count + 1, desc, i + 1);
 		count++;
 	}
-	selected->natts = count;
 	appendStringInfo(&select, " FROM ONLY %s",
 					 quote_qualified_identifier(run->schema,
 												RelationGetRelationName(run->relation)));
