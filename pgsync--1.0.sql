@@ -55,7 +55,28 @@ AS '$libdir/pgsync_worker', 'pgsync_validate'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.pgsync_validate(pg_catalog.text) IS
-'check sync rules; no row: nothing to complain of';
+'check sync rules, by themselves and against the tables of this database; no row: nothing to complain of';
+
+CREATE FUNCTION @extschema@.pgsync_evaluate(
+	rules pg_catalog.text,
+	tab pg_catalog.regclass,
+	keys pg_catalog.jsonb DEFAULT NULL,
+	max_rows pg_catalog.int4 DEFAULT 10,
+	OUT row_key pg_catalog.jsonb,
+	OUT kind pg_catalog.text,
+	OUT bucket pg_catalog.text,
+	OUT output_table pg_catalog.text,
+	OUT id pg_catalog.text,
+	OUT data pg_catalog.text,
+	OUT lookup pg_catalog.text,
+	OUT parameters pg_catalog.text,
+	OUT message pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+AS '$libdir/pgsync_worker', 'pgsync_evaluate'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_evaluate(pg_catalog.text, pg_catalog.regclass, pg_catalog.jsonb, pg_catalog.int4) IS
+'what sync rules make of rows of a table: buckets, lookups and errors of each; nothing is stored';
 
 CREATE FUNCTION @extschema@.pgsync_deploy(rules pg_catalog.text)
 RETURNS pg_catalog.int4
@@ -225,6 +246,7 @@ REVOKE ALL ON FUNCTION @extschema@.pgsync_start() FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_stop(pg_catalog.bool) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_wait_for_lsn(pg_catalog.pg_lsn, pg_catalog.interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_validate(pg_catalog.text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_evaluate(pg_catalog.text, pg_catalog.regclass, pg_catalog.jsonb, pg_catalog.int4) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_adopt() FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_worker_status() FROM PUBLIC;

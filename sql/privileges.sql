@@ -14,6 +14,7 @@ SELECT count(*) FROM pgsync_worker_status();
 SELECT pgsync_wait_for_lsn();
 SELECT pgsync_deploy('');
 SELECT count(*) FROM pgsync_validate('');
+SELECT count(*) FROM pgsync_evaluate('', 'pg_class');
 SELECT pgsync_adopt();
 
 SET ROLE regress_pgsync_monitor;

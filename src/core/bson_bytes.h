@@ -76,6 +76,12 @@ extern SyncString bson_lookup_values(const SyncValue *values, int count, SyncAre
 
 /* ---------------------------------------------------------------- reading */
 
+/*
+ * Appends a document, or an array, as JSON for people to read: numbers as in
+ * sync-rules.md 8.2, binary data in hexadecimal.  What cannot be read ends it.
+ */
+extern void bson_append_json(SyncBuffer *buffer, SyncString bytes, bool is_array);
+
 typedef enum BsonType
 {
 	BSON_BYTES_DOUBLE = 0x01,

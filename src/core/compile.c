@@ -50,6 +50,51 @@ compile_check_case(QueryCompiler *query, const SqlName *name)
 	report_hint(query->compiler->report, "Put it in double quotes to keep capital letters.");
 }
 
+/* ---------------------------------------------------------------- notes */
+
+static PlanNote *
+add_note(Compiler *compiler, PlanNoteKind kind, const TablePattern *table, const YamlNode *node,
+		 uint32_t offset)
+{
+	PlanNote   *note = arena_new(compiler->arena, PlanNote);
+	SyncPlan   *plan = compiler->plan;
+
+	note->kind = kind;
+	note->table = *table;
+	note->node = node;
+	note->offset = offset;
+	if (plan->last_note == NULL)
+		plan->first_note = note;
+	else
+		plan->last_note->next = note;
+	plan->last_note = note;
+	return note;
+}
+
+void
+compile_note_table(Compiler *compiler, const TablePattern *table, const YamlNode *node,
+				   uint32_t offset)
+{
+	add_note(compiler, NOTE_TABLE, table, node, offset);
+}
+
+void
+compile_note_column(Compiler *compiler, const TablePattern *table, SyncString column,
+					const Expr *about, const YamlNode *node, uint32_t offset)
+{
+	PlanNote   *note = add_note(compiler, NOTE_COLUMN, table, node, offset);
+
+	note->column = column;
+	note->about = about;
+}
+
+void
+compile_note_condition(Compiler *compiler, const TablePattern *table, const void *about,
+					   const YamlNode *node, uint32_t offset)
+{
+	add_note(compiler, NOTE_CONDITION, table, node, offset)->about = about;
+}
+
 /* byte offset of a line and column (in characters) of a text */
 static size_t
 offset_of_position(SyncString text, int line, int column)
@@ -195,6 +240,8 @@ compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *patte
 	}
 	if (!pattern_of_source(query, source, pattern))
 		return false;
+	query->table = *pattern;
+	compile_note_table(query->compiler, pattern, query->node, source->name.offset);
 	query->table_name = sql_name_string(sql_name_is_set(&source->alias) ? &source->alias :
 										&source->name);
 	return true;

@@ -46,6 +46,7 @@ typedef struct Clause
 	ClauseKind	kind;
 	const Expr *expr;			/* STATIC, ROW */
 	SyncString	identity;		/* STATIC, PARAMETER: equal texts are the same parameter */
+	uint32_t	offset;			/* PARAMETER: where it stands */
 	PlanMatch  *match;			/* MATCH; its keys are numbers of the query's key list */
 	int			key_count;		/* MATCH: in the order of 3.3 */
 	int		   *keys;
@@ -72,9 +73,11 @@ typedef struct QueryCompiler
 	const YamlNode *node;
 	const SqlScript *script;
 	SyncString	table_name;		/* what columns are qualified with; len 0: no table */
+	TablePattern table;			/* which that is */
 	int			key_count;		/* parameters compared with, each once */
 	int			key_capacity;
 	SyncString *keys;
+	uint32_t   *key_offsets;	/* by key: where it stands first */
 	bool	   *key_expands;	/* by key: from "row IN parameter" */
 	bool		uses_subscription;	/* parameters of a subscription take part */
 	bool		in_subquery;	/* of an alpha stream */
@@ -109,6 +112,18 @@ extern void compile_fail(QueryCompiler *query, SyncErrorCode code, uint32_t offs
 						 const char *format,...) sync_printf_like(4, 5);
 extern void compile_warn(QueryCompiler *query, uint32_t offset, const char *format,...)
 			sync_printf_like(3, 4);
+
+/*
+ * Notes where a table, a column of one, or a condition stands, so that what is
+ * found out about it later can be shown there.  about: the Expr or PlanMatch made
+ * of it, or NULL.
+ */
+extern void compile_note_table(Compiler *compiler, const TablePattern *table,
+							   const YamlNode *node, uint32_t offset);
+extern void compile_note_column(Compiler *compiler, const TablePattern *table, SyncString column,
+								const Expr *about, const YamlNode *node, uint32_t offset);
+extern void compile_note_condition(Compiler *compiler, const TablePattern *table,
+								   const void *about, const YamlNode *node, uint32_t offset);
 
 /* warns of an unquoted name that folding changed */
 extern void compile_check_case(QueryCompiler *query, const SqlName *name);

@@ -96,8 +96,9 @@ identity_of_column(QueryCompiler *query, SyncString table, SyncString column)
 
 /* the number of a key of the query; new ones are added */
 static int
-query_key(QueryCompiler *query, SyncString identity, bool expands)
+query_key(QueryCompiler *query, const Clause *parameter, bool expands)
 {
+	SyncString	identity = parameter->identity;
 	SyncArena  *arena = query->compiler->arena;
 
 	for (int i = 0; i < query->key_count; i++)
@@ -112,11 +113,14 @@ query_key(QueryCompiler *query, SyncString identity, bool expands)
 
 		query->keys = arena_grow(arena, query->keys, sizeof(SyncString) * old,
 								 sizeof(SyncString) * new);
+		query->key_offsets = arena_grow(arena, query->key_offsets, sizeof(uint32_t) * old,
+										sizeof(uint32_t) * new);
 		query->key_expands = arena_grow(arena, query->key_expands, sizeof(bool) * old,
 										sizeof(bool) * new);
 		query->key_capacity = (int) new;
 	}
 	query->keys[query->key_count] = identity;
+	query->key_offsets[query->key_count] = parameter->offset;
 	query->key_expands[query->key_count] = expands;
 	return query->key_count++;
 }
@@ -143,7 +147,30 @@ clause_fail(QueryCompiler *query, const SqlExpr *expr, SyncErrorCode code, const
 static Clause
 clause_unsupported(QueryCompiler *query, const SqlExpr *expr, const char *what)
 {
+	static const struct
+	{
+		const char *what;
+		const char *hint;
+	}			hints[] = {
+		{"a list", "Compare with = and OR, or with IN and a JSON array: '[\"a\", \"b\"]'."},
+		{"BETWEEN", "Use >= and <=."},
+		{"NOT BETWEEN", "Use < or >."},
+		{"NOT IN", "Use NOT (value IN array)."},
+		{"IS TRUE", "Use = 1."},
+		{"IS FALSE", "Use = 0."},
+		{"CASE", "Use iif()."},
+		{"LIKE", "Use instr() or substring()."},
+		{"NOT LIKE", "Use instr() or substring()."},
+		{"SUBSTRING with FROM", "Use substring(text, start, length)."},
+		{"a subquery", "Make it a query under \"parameters\", and compare with the bucket parameter."},
+	};
+
 	compile_fail(query, SYNC_ERROR_CONFIG, expr->offset, "%s is not supported here", what);
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+	{
+		if (strcmp(hints[i].what, what) == 0)
+			report_hint(query->compiler->report, "%s", hints[i].hint);
+	}
 	return clause_error;
 }
 
@@ -176,7 +203,7 @@ clause_as_match(QueryCompiler *query, const Clause *clause)
 	if (clause_is_row(clause))
 		match = clause_of_match(query, MATCH_CONDITION, 0, clause->expr);
 	else
-		match = clause_of_match(query, MATCH_EQUAL, query_key(query, clause->identity, false),
+		match = clause_of_match(query, MATCH_EQUAL, query_key(query, clause, false),
 								expr_constant(query->compiler->arena, value_integer(1)));
 	match.uses_token = clause->uses_token;
 	match.uses_request = clause->uses_request;
@@ -239,6 +266,7 @@ clause_apply(QueryCompiler *query, const SqlExpr *expr, const char *name, Expr *
 	if (parameter)
 	{
 		clause.kind = CLAUSE_PARAMETER;
+		clause.offset = expr->offset;
 		clause.identity = identity_of_call(query, name, args, count);
 		return clause;
 	}
@@ -357,8 +385,8 @@ match_with_parameter(QueryCompiler *query, MatchKind kind, const Clause *row,
 {
 	Clause		clause;
 
-	clause = clause_of_match(query, kind, query_key(query, parameter->identity,
-													kind == MATCH_VALUE), row->expr);
+	clause = clause_of_match(query, kind, query_key(query, parameter, kind == MATCH_VALUE),
+							 row->expr);
 	clause.uses_token = parameter->uses_token;
 	clause.uses_request = parameter->uses_request;
 	return clause;
@@ -622,6 +650,7 @@ compile_request_call(QueryCompiler *query, const SqlExpr *expr, const Clause *ar
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_call(query, functions[i].identity, args, expr->call.arg_count),
+			.offset = expr->offset,
 			.uses_token = functions[i].is_token,
 			.uses_request = !functions[i].is_token,
 		};
@@ -689,24 +718,55 @@ static Clause
 compile_function_call(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 {
 	SyncString	name = sql_name_string(&expr->call.name);
-	const FunctionInfo *function = function_find(name);
-	const char *nearest;
+	const FunctionInfo *function = function_find(name);	/* not NULL: compile_call() */
 	Expr	   *compiled;
 	const Expr **none;
 
-	if (function == NULL)
-	{
-		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
-					 "there is no function \"%.*s\"", SHOWN(name));
-		nearest = function_suggest(name);
-		if (nearest != NULL)
-			report_hint(query->compiler->report, "Did you mean \"%s\"?", nearest);
-		return clause_error;
-	}
 	none = arena_array(query->compiler->arena, const Expr *, (size_t) expr->call.arg_count);
 	compiled = expr_new(query->compiler->arena, EXPR_FUNCTION, 0, expr->call.arg_count, none);
 	compiled->function = function;
 	return clause_apply(query, expr, function->name, compiled, args, expr->call.arg_count);
+}
+
+#define AGGREGATES	"Rules look at one row at a time: there are no aggregates."
+
+/* what people know from SQL by another name, else the nearest name */
+static void
+hint_for_function(QueryCompiler *query, SyncString name)
+{
+	static const struct
+	{
+		const char *name;
+		const char *hint;
+	}			known[] = {
+		{"coalesce", "Use ifnull()."},
+		{"nullif", "Use iif()."},
+		{"if", "Use iif()."},
+		{"substr", "Use substring()."},
+		{"concat", "Use ||."},
+		{"char_length", "Use length()."},
+		{"strpos", "Use instr()."},
+		{"to_json", "Use CAST(value AS text)."},
+		{"json_each", "It can stand only in FROM of a parameter query."},
+		{"now", "Rules cannot depend on the time at which a row is replicated."},
+		{"count", AGGREGATES}, {"sum", AGGREGATES}, {"min", AGGREGATES}, {"max", AGGREGATES},
+		{"avg", AGGREGATES}, {"array_agg", AGGREGATES}, {"json_agg", AGGREGATES},
+		{"string_agg", AGGREGATES},
+		{"exists", "Make it a query under \"parameters\", and compare with the bucket parameter."},
+		{"user_id", "Use request.user_id()."},
+	};
+	const char *nearest = function_suggest(name);
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	{
+		if (name.len == strlen(known[i].name) && memcmp(name.data, known[i].name, name.len) == 0)
+		{
+			report_hint(query->compiler->report, "%s", known[i].hint);
+			return;
+		}
+	}
+	if (nearest != NULL)
+		report_hint(query->compiler->report, "Did you mean \"%s\"?", nearest);
 }
 
 static Clause
@@ -728,6 +788,23 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 		if (of_stream && name_is(&expr->call.schema, "request"))
 			report_hint(query->compiler->report,
 						"Streams have auth, connection and subscription instead of request.");
+		else if (!of_stream && (name_is(&expr->call.schema, "auth") || name_is(&expr->call.schema, "connection") ||
+								name_is(&expr->call.schema, "subscription")))
+			report_hint(query->compiler->report, "Bucket definitions have request.user_id(), "
+						"request.jwt() and request.parameters().");
+		return clause_error;
+	}
+	/* before the arguments, of which some mean nothing then: the * of count(*) */
+	if (!of_request && source == NULL && function_find(sql_name_string(&expr->call.name)) == NULL)
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.name.offset,
+					 "there is no function \"%.*s\"", SHOWN(sql_name_string(&expr->call.name)));
+		hint_for_function(query, sql_name_string(&expr->call.name));
+		for (int i = 0; i < expr->call.arg_count; i++)
+		{
+			if (expr->call.args[i]->kind != SQL_STAR && expr->call.args[i]->kind != SQL_SUBQUERY)
+				(void) compile_clause(query, expr->call.args[i]);
+		}
 		return clause_error;
 	}
 	args = arena_array(query->compiler->arena, Clause, (size_t) expr->call.arg_count);
@@ -761,6 +838,7 @@ compile_parameter_column(QueryCompiler *query, const SqlExpr *expr, Clause *clau
 		.kind = CLAUSE_PARAMETER,
 		.identity = identity_of_column(query, sql_name_string(qualifier),
 									   sql_name_string(&expr->column.name)),
+		.offset = expr->offset,
 		.uses_token = is_token,
 		.uses_request = is_request,
 	};
@@ -794,7 +872,13 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, qualifier->offset,
 					 "\"%.*s\" is not the query's table", SHOWN(sql_name_string(qualifier)));
-		if (query->table_name.len > 0)
+		if (name_is(qualifier, "bucket"))
+			report_hint(query->compiler->report,
+						"Bucket parameters are for the queries under \"data\".");
+		else if (name_is(qualifier, "token_parameters") || name_is(qualifier, "user_parameters"))
+			report_hint(query->compiler->report,
+						"Make it a bucket parameter by a query under \"parameters\".");
+		else if (query->table_name.len > 0)
 			report_hint(query->compiler->report, "Columns belong to \"%.*s\".",
 						SHOWN(query->table_name));
 		return clause_error;
@@ -807,12 +891,16 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_column(query, query->table_name, name),
+			.offset = expr->offset,
 		};
 	}
-	return (Clause) {
+	clause = (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),
 	};
+	compile_note_column(query->compiler, &query->table, name, clause.expr, query->node,
+						expr->column.name.offset);
+	return clause;
 }
 
 /* editions 1 and 2 read integer literals as doubles (sync-rules.md, 5.1) */
@@ -869,12 +957,17 @@ compile_clause(QueryCompiler *query, const SqlExpr *expr)
 		case SQL_SUBQUERY:
 			return clause_unsupported(query, expr, "a subquery");
 		case SQL_KEYWORD:
+			return clause_unsupported(query, expr, "a value of the session");
 		case SQL_PARAMETER:
+			return clause_unsupported(query, expr, "a numbered parameter");
 		case SQL_DEFAULT:
+			return clause_unsupported(query, expr, "DEFAULT");
 		case SQL_EXTRACT:
+			return clause_unsupported(query, expr, "EXTRACT");
 		case SQL_OVERLAY:
+			return clause_unsupported(query, expr, "OVERLAY");
 		case SQL_SUBSTRING:
-			break;
+			return clause_unsupported(query, expr, "SUBSTRING with FROM");
 	}
 	return clause_unsupported(query, expr, "this expression");
 }

@@ -126,6 +126,31 @@ bucket_parameter_place(Definition *definition, SyncString key)
 }
 
 /* the WHERE must compare exactly the bucket's parameters (3.3) */
+static void
+hint_for_parameter(Definition *definition, QueryCompiler *query, SyncString key)
+{
+	const char *nearest = NULL;
+	int			nearest_distance = 3;
+
+	for (int i = 0; i < definition->parameter_count; i++)
+	{
+		const char *name = arena_printf(definition->compiler->arena, "bucket.%.*s",
+										SHOWN(definition->parameters[i]));
+		int			distance = report_distance(key, name);
+
+		if (distance >= nearest_distance && definition->parameter_count > 1)
+			continue;
+		nearest_distance = distance;
+		nearest = name;
+	}
+	if (nearest != NULL)
+		report_hint(query->compiler->report, nearest_distance < 3 ? "Did you mean \"%s\"?" :
+					"Its only parameter is \"%s\".", nearest);
+	else if (definition->parameter_count == 0)
+		report_hint(query->compiler->report,
+					"It has none: they come from the items of queries under \"parameters\".");
+}
+
 static bool
 check_coverage(Definition *definition, QueryCompiler *query, uint32_t offset, int *places)
 {
@@ -139,12 +164,15 @@ check_coverage(Definition *definition, QueryCompiler *query, uint32_t offset, in
 			covered++;
 		else
 		{
-			compile_fail(query, SYNC_ERROR_CONFIG, offset,
+			compile_fail(query, SYNC_ERROR_CONFIG, query->key_offsets[i],
 						 "\"%.*s\" is not a parameter of the bucket", SHOWN(query->keys[i]));
+			hint_for_parameter(definition, query, query->keys[i]);
 			ok = false;
 		}
 	}
-	for (int p = 0; p < definition->parameter_count && covered < definition->parameter_count; p++)
+	/* a parameter that is misspelled is not also missing */
+	for (int p = 0; ok && p < definition->parameter_count && covered < definition->parameter_count;
+		 p++)
 	{
 		bool		found = false;
 
@@ -185,7 +213,10 @@ compile_data_where(Definition *definition, QueryCompiler *query, const SqlSelect
 		return;
 	source->key_count = definition->parameter_count;
 	if (clause.match != NULL)
+	{
 		match_place_keys(clause.match, places);
+		compile_note_condition(query->compiler, &query->table, clause.match, query->node, offset);
+	}
 	source->match = clause.match;
 }
 
@@ -247,7 +278,7 @@ check_priority_item(Definition *definition, QueryCompiler *query, const SqlItem 
  */
 static void
 check_parameter_names(Definition *definition, QueryCompiler *query, const SyncString *names,
-					  int count)
+					  const uint32_t *offsets, int count)
 {
 	if (!definition->has_parameters)
 	{
@@ -272,8 +303,12 @@ check_parameter_names(Definition *definition, QueryCompiler *query, const SyncSt
 		for (int j = 0; j < definition->parameter_count; j++)
 			found |= sync_string_equal(definition->parameters[j], names[i]);
 		if (!found)
-			compile_fail(query, SYNC_ERROR_CONFIG, 0, "\"%.*s\" is not a parameter of the bucket's "
-						 "first parameter query", SHOWN(names[i]));
+		{
+			compile_fail(query, SYNC_ERROR_CONFIG, offsets[i], "\"%.*s\" is not a parameter of the "
+						 "bucket's first parameter query", SHOWN(names[i]));
+			report_hint(query->compiler->report,
+						"All parameter queries of a bucket must have the same items.");
+		}
 	}
 }
 
@@ -345,6 +380,7 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 {
 	SyncArena  *arena = definition->compiler->arena;
 	SyncString *names = arena_array(arena, SyncString, (size_t) select->item_count);
+	uint32_t   *offsets = arena_array(arena, uint32_t, (size_t) select->item_count);
 	int			count = 0;
 	bool		ok = true;
 
@@ -356,12 +392,12 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 		if (query->kind != QUERY_EXPAND && is_priority_item(item))
 			check_priority_item(definition, query, item);
 		else if (compile_parameter_item(query, item, index, &names[count], use))
-			count++;
+			offsets[count++] = sql_name_is_set(&item->alias) ? item->alias.offset : item->expr->offset;
 		else
 			ok = false;
 	}
 	if (ok)
-		check_parameter_names(definition, query, names, count);
+		check_parameter_names(definition, query, names, offsets, count);
 	return ok;
 }
 
@@ -396,6 +432,8 @@ compile_lookup_where(QueryCompiler *query, const SqlSelect *select, PlanSource *
 		return false;
 	}
 	match_place_keys(clause.match, places);
+	compile_note_condition(query->compiler, &query->table, clause.match, query->node,
+						   select->where->offset);
 	source->match = clause.match;
 	source->key_count = clause.key_count;
 	return true;

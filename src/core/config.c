@@ -80,6 +80,24 @@ check_keys(ConfigReader *reader, const YamlNode *map, const char *where, const c
 	}
 }
 
+static void
+hint_for_alias(ConfigReader *reader, const YamlNode *node)
+{
+	if (node->kind == YAML_KIND_ALIAS)
+		report_hint(reader->report, "Write it out: what an anchor names cannot be used again.");
+}
+
+/* whether all keys are known: a misspelled one is not also missing */
+static bool
+keys_are_known(ConfigReader *reader, const YamlNode *map, const char *where,
+			   const char *const *known)
+{
+	int			before = reader->report->fatal_count;
+
+	check_keys(reader, map, where, known);
+	return reader->report->fatal_count == before;
+}
+
 /* the map under a key; NULL, reported, when it is something else */
 static const YamlNode *
 want_map(ConfigReader *reader, const YamlNode *node, const char *what)
@@ -88,6 +106,7 @@ want_map(ConfigReader *reader, const YamlNode *node, const char *what)
 		return node;
 	report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, node,
 				"%s must be a map, not %s", what, yaml_kind_name(node));
+	hint_for_alias(reader, node);
 	return NULL;
 }
 
@@ -135,6 +154,10 @@ read_sql(ConfigReader *reader, const YamlNode *node, ConfigSql *sql)
 	{
 		report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, node,
 					"an SQL text is expected here, not %s", yaml_kind_name(node));
+		if (node->kind == YAML_KIND_MAP)
+			report_hint(reader->report, "Put a text that holds \": \" in quotes, or on lines of its "
+						"own after |.");
+		hint_for_alias(reader, node);
 		return false;
 	}
 	if (node->kind == YAML_KIND_OPAQUE)
@@ -169,6 +192,8 @@ read_sql_list(ConfigReader *reader, const YamlNode *node, const char *key, bool 
 	{
 		report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, node,
 					"\"%s\" must be a list of SQL texts, not %s", key, yaml_kind_name(node));
+		if (node->kind == YAML_KIND_TEXT)
+			report_hint(reader->report, "Put it on a line of its own, after \"- \".");
 		return;
 	}
 	list->items = arena_array(reader->report->arena, ConfigSql, (size_t) count);
@@ -296,6 +321,7 @@ read_bucket(ConfigReader *reader, const YamlNode *key, const YamlNode *node, Con
 	const YamlNode *map;
 	const YamlNode *data;
 	const YamlNode *parameters;
+	bool		all_known;
 
 	bucket->name = key->text;
 	bucket->node = key;
@@ -303,12 +329,12 @@ read_bucket(ConfigReader *reader, const YamlNode *key, const YamlNode *node, Con
 	map = want_map(reader, node, "a bucket definition");
 	if (map == NULL)
 		return;
-	check_keys(reader, map, "a bucket definition", known);
+	all_known = keys_are_known(reader, map, "a bucket definition", known);
 
 	data = yaml_get(map, "data");
 	if (data != NULL)
 		read_sql_list(reader, data, "data", false, &bucket->data);
-	else
+	else if (all_known)
 		report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 					"bucket definition \"%.*s\" has no \"data\"", NAME_SHOWN(key->text));
 
@@ -345,8 +371,11 @@ read_buckets(ConfigReader *reader, const YamlNode *node)
 		const YamlNode *key = map->entries[i].key;
 
 		if (key->kind != YAML_KIND_TEXT)
+		{
 			report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 						"a definition's name must be a text, not %s", yaml_kind_name(key));
+			report_hint(reader->report, "Put it in quotes.");
+		}
 		else
 			read_bucket(reader, key, map->entries[i].value,
 						&config->buckets[config->bucket_count++]);
@@ -372,8 +401,11 @@ read_ctes(ConfigReader *reader, const YamlNode *node, ConfigCteList *list)
 		ConfigCte  *cte = &list->items[list->count];
 
 		if (key->kind != YAML_KIND_TEXT)
+		{
 			report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 						"a name in \"with\" must be a text, not %s", yaml_kind_name(key));
+			report_hint(reader->report, "Put it in quotes.");
+		}
 		else if (read_sql(reader, map->entries[i].value, &cte->sql))
 		{
 			cte->name = key->text;
@@ -465,6 +497,7 @@ read_streams(ConfigReader *reader, const YamlNode *node)
 	if (config->compatibility.edition == 1)
 	{
 		fail(reader, node, "\"streams\" need edition 2 or 3");
+		report_hint(reader->report, "Add \"config\" with \"edition: 3\".");
 		return;
 	}
 	if (config->compatibility.edition == 2)
@@ -480,6 +513,7 @@ read_streams(ConfigReader *reader, const YamlNode *node)
 		{
 			report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 						"a stream's name must be a text, not %s", yaml_kind_name(key));
+			report_hint(reader->report, "Put it in quotes.");
 			continue;
 		}
 		config->stream_count++;
@@ -504,21 +538,25 @@ read_events(ConfigReader *reader, const YamlNode *node)
 		const YamlNode *value;
 		const YamlNode *payloads;
 		ConfigEvent *event;
+		bool		all_known;
 
 		if (key->kind != YAML_KIND_TEXT)
 		{
 			report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 						"an event's name must be a text, not %s", yaml_kind_name(key));
+			report_hint(reader->report, "Put it in quotes.");
 			continue;
 		}
 		value = want_map(reader, map->entries[i].value, "an event definition");
 		if (value == NULL)
 			continue;
-		check_keys(reader, value, "an event definition", known);
+		all_known = keys_are_known(reader, value, "an event definition", known);
 		event = &config->events[config->event_count++];
 		event->name = key->text;
 		event->node = key;
 		payloads = yaml_get(value, "payloads");
+		if (payloads == NULL && !all_known)
+			continue;
 		if (payloads == NULL)
 			report_node(reader->report, RULES_FATAL, SYNC_ERROR_CONFIG, key,
 						"event \"%.*s\" has no \"payloads\"", NAME_SHOWN(key->text));
@@ -539,6 +577,7 @@ config_read(RulesReport *report)
 	const YamlNode *buckets;
 	const YamlNode *streams;
 	const YamlNode *node;
+	bool		all_known;
 
 	root = yaml_read(report->text, report->len, report->arena, &error);
 	if (root == NULL)
@@ -549,7 +588,7 @@ config_read(RulesReport *report)
 	reader.config = arena_new(report->arena, SyncConfig);
 	if (want_map(&reader, root, "a sync config") == NULL)
 		return NULL;
-	check_keys(&reader, root, "the sync config", known);
+	all_known = keys_are_known(&reader, root, "the sync config", known);
 	read_compatibility(&reader, yaml_get(root, "config"));
 
 	buckets = yaml_get(root, "bucket_definitions");
@@ -562,7 +601,7 @@ config_read(RulesReport *report)
 		read_streams(&reader, streams);
 	if ((node = yaml_get(root, "event_definitions")) != NULL)
 		read_events(&reader, node);
-	if (buckets == NULL && streams == NULL)
+	if (buckets == NULL && streams == NULL && all_known)
 		fail(&reader, root, "neither \"bucket_definitions\" nor \"streams\" is given");
 	return reader.config;
 }

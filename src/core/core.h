@@ -44,6 +44,9 @@ typedef enum SyncErrorCode
 	SYNC_ERROR_CONFIG,			/* readable, but not a valid sync config */
 	SYNC_ERROR_UNSUPPORTED,		/* valid for PowerSync, not (yet) for pgsync */
 	SYNC_ERROR_LIMIT,			/* too deep, too large */
+	SYNC_ERROR_NO_TABLE,		/* findings of plan_check.c: the database has no such table, */
+	SYNC_ERROR_NO_COLUMN,		/* the table no such column, */
+	SYNC_ERROR_TYPE,			/* a column is of another kind than the rules take it for */
 	SYNC_ERROR_VALUE			/* a row's value cannot be evaluated */
 } SyncErrorCode;
 

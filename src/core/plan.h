@@ -100,6 +100,30 @@ typedef struct PlanIndex
 	PlanSource	source;
 } PlanIndex;
 
+/* what stands at a noted place */
+typedef enum PlanNoteKind
+{
+	NOTE_TABLE,
+	NOTE_COLUMN,
+	NOTE_CONDITION
+} PlanNoteKind;
+
+/*
+ * Where a name of the rules stands, for messages about it (plan_check.h).  A plan
+ * that was stored has none.
+ */
+typedef struct PlanNote PlanNote;
+struct PlanNote
+{
+	PlanNoteKind kind;
+	TablePattern table;
+	SyncString	column;			/* COLUMN */
+	const void *about;			/* the Expr or PlanMatch that was made of it; NULL: not known */
+	const struct YamlNode *node;
+	uint32_t	offset;			/* in the node's text */
+	PlanNote   *next;			/* in the order of compilation */
+};
+
 struct SyncPlan
 {
 	SyncCompatibility compatibility;
@@ -113,6 +137,8 @@ struct SyncPlan
 	int			table_count;	/* everything read, each pattern once */
 	TablePattern *tables;
 	SyncString	stored;			/* edition 3: the JSON it was made from; no data: none */
+	PlanNote   *first_note;
+	PlanNote   *last_note;
 };
 
 /*

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report.h"
 #include "sql_internal.h"
 #include "text.h"
 
@@ -301,20 +302,74 @@ error_bad_token(SqlParser *parser, const SqlToken *token)
 	sync_error_set(parser->error, SYNC_ERROR_SYNTAX, "%s", what);
 }
 
+/* the keyword that a word looks like, in capital letters, or NULL */
+static const char *
+similar_keyword(const SqlParser *parser, const SqlToken *token)
+{
+	static const char *const keywords[][2] = {
+		{"select", "SELECT"}, {"from", "FROM"}, {"where", "WHERE"}, {"and", "AND"},
+		{"join", "JOIN"},
+	};
+	char		word[8];
+	SyncString	text = {word, token->end - token->offset};
+	const char *nearest = NULL;
+	int			nearest_distance = 3;
+
+	if (token->kind != TOKEN_WORD || text.len >= sizeof(word))
+		return NULL;
+	for (uint32_t i = 0; i < text.len; i++)
+		word[i] = lower(token_text(parser, token)[i]);
+	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+	{
+		int			distance = report_distance(text, keywords[i][0]);
+
+		if (distance >= nearest_distance || distance * 2 > (int) strlen(keywords[i][0]))
+			continue;
+		nearest = keywords[i][1];
+		nearest_distance = distance;
+	}
+	return nearest;
+}
+
+static bool
+is_reserved(const SqlToken *token)
+{
+	return token->kind >= TOKEN_FIRST_RESERVED && token->kind < TOKEN_BEHIND_RESERVED;
+}
+
 /* what often lies behind an unexpected token */
 static void
-hint_for_token(SqlParser *parser, const SqlToken *token)
+hint_for_token(SqlParser *parser, const SqlToken *token, const char *expected)
 {
 	bool		number = token->kind == TOKEN_INTEGER || token->kind == TOKEN_REAL;
+	const SqlToken *previous = token > parser->tokens ? token - 1 : NULL;
+	bool		name_expected = expected[0] == '\0' || strcmp(expected, "a name") == 0 ||
+		strcmp(expected, "an expression") == 0;
+	const char *keyword = similar_keyword(parser, token);
+
+	/* a misspelled keyword may have been taken for an alias before this token */
+	if (keyword == NULL && previous != NULL && expected[0] == '\0')
+		keyword = similar_keyword(parser, previous);
 
 	if (number && *token_text(parser, token) == '-')
 		set_hint(parser, "A minus before a digit belongs to the number: to subtract, "
 				 "put blanks around it.");
 	else if (token->kind == TOKEN_OPERATOR && token->detail == SQL_OP_EQ &&
-			 token > parser->tokens && token[-1].kind == TOKEN_OPERATOR &&
-			 token[-1].detail == SQL_OP_EQ)
+			 previous != NULL && previous->kind == TOKEN_OPERATOR && previous->detail == SQL_OP_EQ)
 		set_hint(parser, "Values are compared with a single \"=\".");
-	else if (token->kind >= TOKEN_FIRST_RESERVED && token->kind < TOKEN_BEHIND_RESERVED)
+	else if (keyword != NULL)
+	{
+		char		hint[40];
+
+		snprintf(hint, sizeof(hint), "Did you mean %s?", keyword);
+		set_hint(parser, hint);
+	}
+	else if ((token->kind == WORD_FROM || token->kind == WORD_WHERE) && previous != NULL &&
+			 previous->kind == TOKEN_COMMA)
+		set_hint(parser, "The comma before it is one too many.");
+	else if (strcmp(expected, "BY") == 0)
+		set_hint(parser, "The word before it is reserved: to use it as a name, put it in double quotes.");
+	else if (is_reserved(token) && name_expected)
 		set_hint(parser, "This is a reserved word: to use it as a name, put it in double quotes.");
 }
 
@@ -348,7 +403,7 @@ sql_error_here(SqlParser *parser, const char *expected)
 					   token->kind == TOKEN_QUOTED_NAME ? "" : "\"", (int) shown, s,
 					   shown < len ? "..." : "",
 					   token->kind == TOKEN_QUOTED_NAME ? "" : "\"", comma, expected);
-		hint_for_token(parser, token);
+		hint_for_token(parser, token, expected);
 	}
 	set_position(parser, token->offset);
 	return NULL;

@@ -260,6 +260,78 @@ scalar_type(YamlNode *node, const char *tag, bool plain)
 	}
 }
 
+/* ---------------------------------------------------------------- positions */
+
+typedef struct TextCursor
+{
+	const char *text;
+	size_t		len;
+	size_t		at;
+	int			line;
+	int			column;
+} TextCursor;
+
+/* bytes of the line break at the cursor, as libyaml sees them; 0: there is none */
+static size_t
+break_size(const TextCursor *cursor)
+{
+	const char *at = cursor->text + cursor->at;
+	size_t		left = cursor->len - cursor->at;
+
+	if (left == 0)
+		return 0;
+	if (at[0] == '\n')
+		return 1;
+	if (at[0] == '\r')
+		return left > 1 && at[1] == '\n' ? 2 : 1;
+	if (left > 1 && memcmp(at, "\xC2\x85", 2) == 0)
+		return 2;
+	if (left > 2 && (memcmp(at, "\xE2\x80\xA8", 3) == 0 || memcmp(at, "\xE2\x80\xA9", 3) == 0))
+		return 3;
+	return 0;
+}
+
+/* over a character or a line break */
+static void
+cursor_step(TextCursor *cursor)
+{
+	size_t		size = break_size(cursor);
+
+	if (size > 0)
+	{
+		cursor->at += size;
+		cursor->line++;
+		cursor->column = 1;
+		return;
+	}
+	do
+		cursor->at++;
+	while (cursor->at < cursor->len && ((unsigned char) cursor->text[cursor->at] & 0xC0) == 0x80);
+	cursor->column++;
+}
+
+static char
+cursor_char(const TextCursor *cursor)
+{
+	return cursor->at < cursor->len ? cursor->text[cursor->at] : '\0';
+}
+
+/* an editor shows the first character after it in column 1 */
+static void
+skip_byte_order_mark(const char **text, size_t *len)
+{
+	if (*len < 3 || memcmp(*text, "\xEF\xBB\xBF", 3) != 0)
+		return;
+	*text += 3;
+	*len -= 3;
+}
+
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 /* ---------------------------------------------------------------- tree */
 
 static YamlNode *
@@ -485,23 +557,38 @@ read_event(YamlReader *reader)
 	return !reader->failed;
 }
 
-/* line and column, both from 0, of a byte of the text */
-static yaml_mark_t
-mark_of_offset(const char *text, size_t len, size_t offset)
+/* where a byte stands */
+static void
+place_of_offset(const char *text, size_t len, size_t offset, SyncError *error)
 {
-	yaml_mark_t mark = {0};
+	TextCursor	cursor = {text, len, 0, 1, 1};
 
-	for (size_t i = 0; i < offset && i < len; i++)
-	{
-		if (text[i] == '\n')
-		{
-			mark.line++;
-			mark.column = 0;
-		}
-		else
-			mark.column += ((unsigned char) text[i] & 0xC0) != 0x80;
-	}
-	return mark;
+	while (cursor.at < len && cursor.at < offset)
+		cursor_step(&cursor);
+	error->line = cursor.line;
+	error->column = cursor.column;
+}
+
+/* libyaml says what it did not find; people want to know what they did */
+static void
+hint_for_parser_error(YamlReader *reader, const char *text, size_t len)
+{
+	TextCursor	cursor = {text, len, 0, 1, 1};
+	const char *problem = reader->parser.problem != NULL ? reader->parser.problem : "";
+	const char *hint = NULL;
+
+	while (cursor.at < len && (cursor.line < reader->error->line ||
+							   (cursor.line == reader->error->line &&
+								cursor.column < reader->error->column)))
+		cursor_step(&cursor);
+	if (cursor_char(&cursor) == '\t')
+		hint = "Indent with spaces, not with tabs.";
+	else if (strstr(problem, "cannot start any token") != NULL)
+		hint = "Put the text in quotes.";
+	else if (strstr(problem, "mapping values are not allowed") != NULL)
+		hint = "Put a text that holds \": \" in quotes, or on lines of its own after |.";
+	if (hint != NULL)
+		memcpy(reader->error->hint, hint, strlen(hint) + 1);
 }
 
 /* libyaml could not go on */
@@ -510,7 +597,7 @@ read_parser_error(YamlReader *reader, const char *text, size_t len)
 {
 	const yaml_parser_t *parser = &reader->parser;
 	char		message[200];
-	yaml_mark_t mark = parser->problem_mark;
+	const yaml_mark_t *mark = &parser->problem_mark;
 
 	if (parser->error == YAML_MEMORY_ERROR)
 		arena_fail(reader->arena);
@@ -518,9 +605,14 @@ read_parser_error(YamlReader *reader, const char *text, size_t len)
 			 parser->context != NULL ? parser->context : "",
 			 parser->context != NULL ? ", " : "",
 			 parser->problem != NULL ? parser->problem : "syntax error");
+	reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) mark->line + 1, (int) mark->column + 1, message);
 	if (parser->error == YAML_READER_ERROR)
-		mark = mark_of_offset(text, len, parser->problem_offset);	/* it reads ahead of its mark */
-	reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) mark.line + 1, (int) mark.column + 1, message);
+	{
+		place_of_offset(text, len, parser->problem_offset, reader->error);
+		strcpy(reader->error->hint, "It must be UTF-8 without control characters.");
+	}
+	else
+		hint_for_parser_error(reader, text, len);
 }
 
 static void
@@ -528,6 +620,7 @@ read_events(YamlReader *reader, const char *text, size_t len)
 {
 	bool		more = true;
 
+	skip_byte_order_mark(&text, &len);
 	yaml_parser_set_input_string(&reader->parser, (const unsigned char *) text, len);
 	yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
 	while (more)
@@ -631,65 +724,137 @@ yaml_kind_name(const YamlNode *node)
 	return "a value";
 }
 
-/* ---------------------------------------------------------------- positions */
+/* ---------------------------------------------------------------- positions of bytes in scalars */
 
-typedef struct TextCursor
-{
-	const char *text;
-	size_t		len;
-	size_t		at;
-	int			line;
-	int			column;
-} TextCursor;
-
+/* to the first character of a node's text, or its opening quote */
 static void
-cursor_step(TextCursor *cursor)
+cursor_seek(TextCursor *cursor, const YamlNode *scalar)
 {
-	unsigned char c = (unsigned char) cursor->text[cursor->at++];
-
-	if (c == '\n')
+	while (cursor->at < cursor->len &&
+		   (cursor->line < scalar->line ||
+			(cursor->line == scalar->line && cursor->column < scalar->column)))
+		cursor_step(cursor);
+	/* a tag and an anchor stand before it */
+	while (cursor_char(cursor) == '!' || cursor_char(cursor) == '&')
 	{
-		cursor->line++;
-		cursor->column = 1;
+		while (cursor->at < cursor->len && !is_blank(cursor_char(cursor)))
+			cursor_step(cursor);
+		while (cursor->at < cursor->len && is_blank(cursor_char(cursor)))
+			cursor_step(cursor);
 	}
-	else if (cursor->at == cursor->len || ((unsigned char) cursor->text[cursor->at] & 0xC0) != 0x80)
-		cursor->column++;
 }
 
-static bool
-is_blank(char c)
+/*
+ * Over an escape of a double quoted text.  Returns how many bytes of the text it
+ * made: 0 for a line that goes on, and for what is blank.
+ */
+static uint32_t
+step_escape(TextCursor *cursor)
 {
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+	uint32_t	digits = 0;
+	uint32_t	code = 0;
+	char		c;
+
+	cursor_step(cursor);
+	c = cursor_char(cursor);
+	cursor_step(cursor);
+	switch (c)
+	{
+		case 'x':
+			digits = 2;
+			break;
+		case 'u':
+			digits = 4;
+			break;
+		case 'U':
+			digits = 8;
+			break;
+		case 'N':
+		case '_':
+			return 2;
+		case 'L':
+		case 'P':
+			return 3;
+		case 'n':
+		case 'r':
+		case 't':
+			return 0;
+		default:
+			return is_blank(c) ? 0 : 1;
+	}
+	for (; digits > 0 && cursor->at < cursor->len; digits--)
+	{
+		char		digit = cursor_char(cursor);
+
+		code = code * 16 + (uint32_t) (is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+		cursor_step(cursor);
+	}
+	if (code < 0x80)
+		return is_blank((char) code) ? 0 : 1;
+	return code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
+/*
+ * Blanks are passed over on both sides, because folding and indentation change
+ * them; all else stands in the document as it is in the text, but for escapes.
+ */
 void
 yaml_position(const char *text, size_t len, const YamlNode *scalar, size_t offset,
 			  int *line, int *column)
 {
-	TextCursor	cursor = {text, len, 0, 1, 1};
+	TextCursor	cursor;
+	char		style;
+	uint32_t	at = 0;
 
+	skip_byte_order_mark(&text, &len);
+	cursor = (TextCursor) {text, len, 0, 1, 1};
 	*line = scalar->line;
 	*column = scalar->column;
-	while (cursor.at < len && (cursor.line < scalar->line ||
-							   (cursor.line == scalar->line && cursor.column < scalar->column)))
-		cursor_step(&cursor);
-	/* the header of a block scalar (|2-, >) is not text */
-	if (cursor.at < len && (text[cursor.at] == '|' || text[cursor.at] == '>'))
+	cursor_seek(&cursor, scalar);
+	style = cursor_char(&cursor);
+	if (style == '|' || style == '>')
 	{
-		while (cursor.at < len && text[cursor.at] != '\n')
+		/* its header (|2-, > # why) is not text */
+		while (cursor.at < len && break_size(&cursor) == 0)
 			cursor_step(&cursor);
 	}
-	for (size_t i = 0; i <= offset && i < scalar->text.len; i++)
+	else if (style == '"' || style == '\'')
+		cursor_step(&cursor);
+
+	while (at < scalar->text.len && at <= offset)
 	{
-		if (is_blank(scalar->text.data[i]))
+		uint32_t	size = 1;
+
+		if (is_blank(scalar->text.data[at]))
+		{
+			at++;
 			continue;
-		while (cursor.at < len && text[cursor.at] != scalar->text.data[i])
+		}
+		while (cursor.at < len && is_blank(text[cursor.at]))
 			cursor_step(&cursor);
 		if (cursor.at == len)
 			return;
+		if (style == '"' && text[cursor.at] == '\\')
+		{
+			TextCursor	start = cursor;
+
+			size = step_escape(&cursor);
+			if (size == 0)
+				continue;
+			*line = start.line;
+			*column = start.column;
+			at += size;
+			continue;
+		}
 		*line = cursor.line;
 		*column = cursor.column;
+		if (style == '\'' && text[cursor.at] == '\'')
+			cursor_step(&cursor);
+		while (at + size < scalar->text.len &&
+			   ((unsigned char) scalar->text.data[at + size] & 0xC0) == 0x80)
+			size++;
 		cursor_step(&cursor);
+		at += size;
 	}
 	if (offset >= scalar->text.len && scalar->text.len > 0)
 		(*column)++;

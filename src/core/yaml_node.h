@@ -74,7 +74,7 @@ extern const char *yaml_kind_name(const YamlNode *node);
 /*
  * Where the byte `offset` of a scalar's text was written.  The text differs
  * from what stands in the document (quotes, escapes, folding), so both are
- * walked side by side; exact but for escapes inside double quotes.
+ * walked side by side.
  */
 extern void yaml_position(const char *text, size_t len, const YamlNode *scalar, size_t offset,
 						  int *line, int *column);

@@ -16,6 +16,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "utils/builtins.h"
@@ -79,6 +80,30 @@ refuse_actions(const Publication *publication, const char *name)
 		refuse(name, "It does not publish all of insert, update, delete and truncate.");
 	if (publication->pubviaroot)
 		refuse(name, "It publishes partitions through their root table (publish_via_partition_root).");
+}
+
+/*
+ * The same without refusing: what is wrong is for the caller to tell.  False: there
+ * is no such publication.
+ */
+bool
+publication_describe(const char *name, PublicationFacts *facts)
+{
+	HeapTuple	tuple = SearchSysCache1(PUBLICATIONNAME, CStringGetDatum(name));
+	Form_pg_publication form;
+
+	memset(facts, 0, sizeof(*facts));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_publication) GETSTRUCT(tuple);
+	facts->oid = form->oid;
+	facts->all_tables = form->puballtables;
+	if (!form->pubinsert || !form->pubupdate || !form->pubdelete || !form->pubtruncate)
+		facts->fault = "it does not publish all of insert, update, delete and truncate";
+	else if (form->pubviaroot)
+		facts->fault = "it publishes partitions through their root table";
+	ReleaseSysCache(tuple);
+	return true;
 }
 
 PublicationState
@@ -154,4 +179,68 @@ publication_has_relation(const PgsyncSettings *settings, Relation relation)
 		}
 	}
 	return false;
+}
+
+/* Adds what the publication's row for a table or an ancestor of it limits. */
+static void
+describe_limits(Oid publication, Oid relid, PublishedTable *table)
+{
+	HeapTuple	tuple = SearchSysCache2(PUBLICATIONRELMAP, ObjectIdGetDatum(relid),
+										ObjectIdGetDatum(publication));
+	Datum		list;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	table->row_filter |= !heap_attisnull(tuple, Anum_pg_publication_rel_prqual, NULL);
+	list = SysCacheGetAttr(PUBLICATIONRELMAP, tuple, Anum_pg_publication_rel_prattrs, &isnull);
+	if (!isnull)
+	{
+		int2vector *columns = (int2vector *) DatumGetPointer(PG_DETOAST_DATUM_COPY(list));
+
+		table->column_list = true;
+		/* numbers are those of the named table: an ancestor's may differ */
+		if (table->relid == relid)
+			for (int i = 0; i < columns->dim1; i++)
+				table->columns = bms_add_member(table->columns, columns->values[i]);
+	}
+	ReleaseSysCache(tuple);
+}
+
+/* the parent of a partition; InvalidOid if it has none (any more) */
+static Oid
+parent_of(Oid relid)
+{
+	Relation	relation = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(relation, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return parent;
+}
+
+void
+publication_describe_table(const PublicationFacts *facts, Oid relid, bool is_partition,
+						   PublishedTable *table)
+{
+	memset(table, 0, sizeof(*table));
+	table->relid = relid;
+	describe_limits(facts->oid, relid, table);
+	table->published = facts->all_tables || publication_names(facts->oid, relid);
+	/* get_partition_ancestors() would raise an error for a table that is being dropped */
+	for (Oid parent = is_partition ? parent_of(relid) : InvalidOid; OidIsValid(parent);
+		 parent = parent_of(parent))
+	{
+		describe_limits(facts->oid, parent, table);
+		table->published |= publication_names(facts->oid, parent);
+	}
 }

@@ -241,8 +241,8 @@ identity_index(Relation relation)
 }
 
 /* The identity columns' numbers; NULL if none (design 5). */
-static Bitmapset *
-identity_columns(Relation relation, char *identity)
+Bitmapset *
+relation_identity_columns(Relation relation, char *identity)
 {
 	Oid			oid = identity_index(relation);
 	Bitmapset  *columns = NULL;
@@ -276,7 +276,7 @@ build_row_type(RelationEntry *entry, Relation relation)
 	int			count = entry->conversion->count;
 	SyncColumn *columns = palloc0(sizeof(SyncColumn) * Max(count, 1));
 	int		   *identity = palloc0(sizeof(int) * Max(count, 1));
-	Bitmapset  *keys = identity_columns(relation, &entry->identity);
+	Bitmapset  *keys = relation_identity_columns(relation, &entry->identity);
 
 	entry->row_type.column_count = count;
 	for (int i = 0; i < count; i++)

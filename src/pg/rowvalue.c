@@ -64,20 +64,40 @@
 /* longest text of a timestamp of ours, with room */
 #define TIMESTAMP_LEN		64
 
+/* output functions that we call must not depend on the database's settings */
+static const char *const format_settings[][2] = {
+	{"datestyle", "ISO, YMD"},
+	{"intervalstyle", "postgres"},
+	{"timezone", "UTC"},
+	{"extra_float_digits", "1"},
+	{"bytea_output", "hex"},
+	{"lc_monetary", "C"},
+	{"xmlbinary", "base64"},
+	{"quote_all_identifiers", "off"},
+	{"search_path", ""},
+};
+
+int
+row_conversion_settings_begin(void)
+{
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < (int) lengthof(format_settings); i++)
+		(void) set_config_option(format_settings[i][0], format_settings[i][1], PGC_SUSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+void
+row_conversion_settings_end(int level)
+{
+	AtEOXact_GUC(true, level);
+}
+
 void
 row_conversion_settings(void)
 {
-	/* output functions that we call must not depend on the database's settings */
 	static const char *const settings[][2] = {
-		{"datestyle", "ISO, YMD"},
-		{"intervalstyle", "postgres"},
-		{"timezone", "UTC"},
-		{"extra_float_digits", "1"},
-		{"bytea_output", "hex"},
-		{"lc_monetary", "C"},
-		{"xmlbinary", "base64"},
-		{"quote_all_identifiers", "off"},
-		{"search_path", ""},
 		/* a worker's transactions end when their work does */
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
@@ -90,6 +110,8 @@ row_conversion_settings(void)
 		{"default_transaction_deferrable", "off"},
 	};
 
+	for (int i = 0; i < (int) lengthof(format_settings); i++)
+		SetConfigOption(format_settings[i][0], format_settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	for (int i = 0; i < (int) lengthof(settings); i++)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -194,6 +216,53 @@ column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool cu
 		if (!column->output_is_builtin && get_typtype(type) == TYPTYPE_ENUM)
 			column->output_is_builtin = true;
 	}
+}
+
+SchemaValue
+row_schema_value(Oid type, bool custom_types)
+{
+	ColumnConversion column = {0};
+
+	column_conversion_init(&column, type, -1, custom_types);
+	switch (column.kind)
+	{
+		case CONVERT_BOOL:
+			return SCHEMA_BOOLEAN;
+		case CONVERT_INT2:
+		case CONVERT_INT4:
+		case CONVERT_INT8:
+		case CONVERT_OID:
+			return SCHEMA_INTEGER;
+		case CONVERT_FLOAT4:
+		case CONVERT_FLOAT8:
+			return SCHEMA_REAL;
+		case CONVERT_JSONB:
+			return SCHEMA_JSON;
+		case CONVERT_UUID:
+			return SCHEMA_UUID;
+		case CONVERT_TIMESTAMP:
+			return SCHEMA_TIMESTAMP;
+		case CONVERT_TIMESTAMPTZ:
+			return SCHEMA_TIMESTAMPTZ;
+		case CONVERT_DATE:
+			return SCHEMA_DATE;
+		case CONVERT_TIME:
+			return SCHEMA_TIME;
+		case CONVERT_BYTEA:
+			return SCHEMA_BLOB;
+		case CONVERT_ARRAY:
+			return SCHEMA_JSON_ARRAY;
+		case CONVERT_TEXT:
+			return column.type == JSONOID ? SCHEMA_JSON :
+				column.type == XMLOID ? SCHEMA_PRINTED : SCHEMA_TEXT;
+		default:
+			break;
+	}
+	if (column.type == NUMERICOID)
+		return SCHEMA_NUMERIC;
+	/* domains print as what is under them, which need not be an array */
+	return get_typtype(column.type) == TYPTYPE_BASE && OidIsValid(get_element_type(column.type)) ?
+		SCHEMA_RAW_ARRAY : SCHEMA_PRINTED;
 }
 
 RowConversion *

@@ -12,6 +12,7 @@
 #ifndef PGSYNC_WORKER_H
 #define PGSYNC_WORKER_H
 
+#include "core/plan_check.h"
 #include "mongo/writer.h"
 
 #include "pgsync.h"
@@ -105,8 +106,13 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
 							 SyncArena *scratch, SyncValue *values);
-/* The conversion's settings of the session: formats, time zone, search_path. */
+/* The conversion's settings of a worker's session: formats, time zone, search_path. */
 extern void row_conversion_settings(void);
+/* The same for a while, in a session that is somebody's; an error ends it, too. */
+extern int	row_conversion_settings_begin(void);
+extern void row_conversion_settings_end(int level);
+/* what the rules see of a column of this type */
+extern SchemaValue row_schema_value(Oid type, bool custom_types);
 
 /* ---------------------------------------------------------------- relation.c */
 
@@ -146,6 +152,8 @@ extern void relation_cache_invalidate_all(void);
 extern List *relations_to_copy(struct Worker *worker);
 extern bool signature_makes_stale(const char *old, const char *new);
 extern Oid	identity_index(Relation relation);
+/* attribute numbers; *identity as in RelationEntry */
+extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
 extern void relations_check_after_ddl(struct Worker *worker);
 extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
 
@@ -159,6 +167,27 @@ typedef struct PublicationState
 
 /* reads the publication named by the setting; ERROR if it has filters we refuse */
 extern PublicationState publication_state(const PgsyncSettings *settings);
+
+/* what there is to say of a publication, and of a table in it, without refusing it */
+typedef struct PublicationFacts
+{
+	Oid			oid;
+	bool		all_tables;
+	const char *fault;			/* why it cannot be used, or NULL */
+} PublicationFacts;
+
+typedef struct PublishedTable
+{
+	Oid			relid;
+	bool		published;
+	bool		row_filter;
+	bool		column_list;
+	Bitmapset  *columns;		/* of the list; NULL: not known, or none */
+} PublishedTable;
+
+extern bool publication_describe(const char *name, PublicationFacts *facts);
+extern void publication_describe_table(const PublicationFacts *facts, Oid relid,
+									   bool is_partition, PublishedTable *table);
 /* membership as the present snapshot, which may be a historic one, shows it */
 extern bool publication_has_relation(const PgsyncSettings *settings, Relation relation);
 

@@ -472,6 +472,25 @@ def no_publication(frame):
     check(any(s['hint'] and 'publication' in s['hint'] for s in db.status()), lambda: db.status())
 
 
+@case('pgsync_deploy() shows what pgsync_validate() finds, and is not stopped by it')
+def deploy_warns(frame):
+    db = frame.database(T)
+    rules = 'bucket_definitions:\n  global:\n    data:\n      - SELECT id, nosuch FROM t\n      - SELECT * FROM later\n'
+    with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
+        cursor.execute('SELECT line, message FROM pgsync_validate(%s)', (rules,))
+        found = cursor.fetchall()
+        equal([line for line, _ in found], [4, 5])
+        cursor.execute('SELECT pgsync_deploy(%s)', (rules,))
+        stream = cursor.fetchone()[0]
+        for line, message in found:
+            check(any(message in n and f'Line {line}, ' in n for n in c.notices), lambda: f'{message}: {c.notices}')
+    db.start()
+    db.wait_served(stream)
+    db.sql("INSERT INTO t VALUES ('a', 1)")
+    db.wait()
+    expect_ids(db, G, ['a'])
+
+
 @case('a publication of some tables: others of the rules are not replicated')
 def publication(frame):
     db = frame.database(T + '; CREATE TABLE s (id text PRIMARY KEY); CREATE PUBLICATION powersync FOR TABLE t',

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * rules_sql.h
+ *	  What the SQL functions about sync rules share: validate.c, deploy.c,
+ *	  dry_run.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PGSYNC_RULES_SQL_H
+#define PGSYNC_RULES_SQL_H
+
+#include "worker.h"
+
+#include "core/rules.h"
+
+/* an arena that ends with the current memory context, and raises an error when it is full */
+extern SyncArena *rules_arena(void);
+
+/* a rules document's plan and messages; NULL: there is a fatal one */
+extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, RulesMessage **messages);
+
+/* what there is to say of a plan in this database; reads catalogs, needs a snapshot */
+extern const RulesMessage *rules_findings(text *rules, const SyncPlan *plan, SyncArena *arena);
+
+/* all fatal errors in one; hint: if the first has none of its own */
+extern void rules_refuse(const RulesMessage *messages, const char *hint) pg_attribute_noreturn();
+
+/* a WARNING for each warning */
+extern void rules_warn(const RulesMessage *messages);
+
+#endif							/* PGSYNC_RULES_SQL_H */
