@@ -684,6 +684,31 @@ test_positions(void **state)
 	assert_refused("INSERT INTO t VALUES (1)", SYNC_ERROR_CONFIG, 1, "SELECT");
 }
 
+static void
+test_hints(void **state)
+{
+	static const char *const cases[][2] = {
+		{"x = auth.user_id", "Write auth.user_id() or auth.parameter(name)."},
+		{"x = subscription.p", "Write subscription.parameter(name)."},
+		{"x = token_parameters.user_id",
+		"Values of the request are in auth, subscription and connection."},
+		{"x = request.user_id()", "Values of the request are in auth, subscription and connection."},
+		{"x = current_user", "Values of the request are in auth, subscription and connection."},
+		{"tt.x = 1", "Did you mean \"tx\"?"},
+		{"x IN (1, 2)", "Write ARRAY[...]."},
+		{"x::int = 1", "Casts are possible to text, numeric, integer, real and blob."},
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		assert_false(compile_text(one_query(arena_printf(arena, "SELECT id FROM tx WHERE %s",
+														 cases[i][0]))));
+		assert_string_equal(messages->error.hint, cases[i][1]);
+		assert_null(messages->next);
+	}
+}
+
 /* everything that is wrong in all streams, and each thing once */
 static void
 test_all_errors_at_once(void **state)
@@ -974,6 +999,7 @@ main(void)
 		stream_test(test_names),
 		stream_test(test_ctes),
 		stream_test(test_positions),
+		stream_test(test_hints),
 		stream_test(test_all_errors_at_once),
 		stream_test(test_warnings),
 		stream_test(test_wrapper),
