@@ -603,6 +603,36 @@ substring_from(const StreamScope *scope, const SqlExpr *expr)
 	return NULL;
 }
 
+/* what no stream can use, by its name */
+static const StoredExpr *
+useless(const StreamScope *scope, const SqlExpr *expr)
+{
+	switch (expr->kind)
+	{
+		case SQL_STAR:
+			return unsupported(scope, expr, "* inside an expression");
+		case SQL_LIST:
+			return unsupported(scope, expr, "a list in parentheses");
+		case SQL_ARRAY:
+			return unsupported(scope, expr, "ARRAY[...] that does not follow IN");
+		case SQL_SUBSCRIPT:
+			return unsupported(scope, expr, "a subscript");
+		case SQL_SUBQUERY:
+		case SQL_ARRAY_SUBQUERY:
+			unsupported(scope, expr, "a subquery here");
+			stream_hint(scope->text, "Subqueries can stand in FROM, and in WHERE behind IN.");
+			return NULL;
+		case SQL_KEYWORD:
+		case SQL_PARAMETER:
+			stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset, "%.*s is not supported",
+						SHOWN(expr->word));
+			stream_hint(scope->text, "Values of the request are in auth, subscription and connection.");
+			return NULL;
+		default:
+			return unsupported(scope, expr, "this expression");
+	}
+}
+
 const StoredExpr *
 stream_expr(const StreamScope *scope, const SqlExpr *expr)
 {
@@ -639,13 +669,7 @@ stream_expr(const StreamScope *scope, const SqlExpr *expr)
 			return case_when(scope, expr);
 		case SQL_SUBSTRING:
 			return substring_from(scope, expr);
-		case SQL_STAR:
-			return unsupported(scope, expr, "* inside an expression");
-		case SQL_SUBQUERY:
-			unsupported(scope, expr, "a subquery here");
-			stream_hint(text, "Subqueries can stand in FROM, and in WHERE behind IN.");
-			return NULL;
 		default:
-			return unsupported(scope, expr, "this expression");
+			return useless(scope, expr);
 	}
 }

@@ -45,6 +45,30 @@ stream_find_name(const StreamScope *scope, const SqlName *name)
 	return NULL;
 }
 
+/* names that mean values of the request, here or in other editions */
+static bool
+hint_request(const StreamText *text, const SqlName *name)
+{
+	static const char *const known[] = {
+		"auth", "subscription", "connection", "request", "token_parameters", "user_parameters",
+		"bucket",
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	{
+		if (name->len != strlen(known[i]) || memcmp(name->text, known[i], name->len) != 0)
+			continue;
+		if (i == 0)
+			stream_hint(text, "Write auth.user_id() or auth.parameter(name).");
+		else if (i < 3)
+			stream_hint(text, "Write %s.parameter(name).", known[i]);
+		else
+			stream_hint(text, "Values of the request are in auth, subscription and connection.");
+		return true;
+	}
+	return false;
+}
+
 void
 stream_no_such_source(const StreamScope *scope, const SqlName *name)
 {
@@ -53,6 +77,8 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 
 	stream_fail(text, SYNC_ERROR_CONFIG, name->offset, "there is no \"%.*s\" in FROM",
 				SHOWN(sql_name_string(name)));
+	if (hint_request(text, name))
+		return;
 	for (; scope != NULL; scope = scope->outer)
 	{
 		for (int i = 0; i < scope->name_count; i++)

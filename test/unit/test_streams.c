@@ -2,8 +2,8 @@
  *
  * test_streams.c
  *	  Streams of edition 3, from their text to the stored plan and to rows: what
- *	  the conformance vectors do not reach (longer joins, names, merging, limits,
- *	  positions of messages, hostile texts).
+ *	  the conformance vectors do not reach (longer joins, names, merging, positions
+ *	  of messages).  Limits are in test_streams_limits.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -402,29 +402,6 @@ test_products(void **state)
 	assert_int_equal(row.bucket_row_count, 2);
 }
 
-static void
-test_product_limit(void **state)
-{
-	SyncBuffer	query;
-
-	(void) state;
-	/* 10 * 10 alternatives are the most */
-	for (int factor = 10; factor <= 11; factor++)
-	{
-		buffer_init(&query, arena, 4000);
-		buffer_append(&query, "SELECT id FROM t WHERE (", 24);
-		for (int i = 0; i < 10; i++)
-			buffer_append(&query, i == 0 ? "a = 1" : " OR a = 1", i == 0 ? 5 : 9);
-		buffer_append(&query, ") AND (", 7);
-		for (int i = 0; i < factor; i++)
-			buffer_append(&query, i == 0 ? "b = 2" : " OR b = 2", i == 0 ? 5 : 9);
-		buffer_append(&query, ")", 2);
-		assert_int_equal(compile_text(one_query(query.data)), factor == 10);
-	}
-	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
-	assert_non_null(strstr(messages->error.message, "100 alternatives"));
-}
-
 /* ---------------------------------------------------------------- merging */
 
 static void
@@ -684,6 +661,31 @@ test_positions(void **state)
 	assert_refused("INSERT INTO t VALUES (1)", SYNC_ERROR_CONFIG, 1, "SELECT");
 }
 
+static void
+test_hints(void **state)
+{
+	static const char *const cases[][2] = {
+		{"x = auth.user_id", "Write auth.user_id() or auth.parameter(name)."},
+		{"x = subscription.p", "Write subscription.parameter(name)."},
+		{"x = token_parameters.user_id",
+		"Values of the request are in auth, subscription and connection."},
+		{"x = request.user_id()", "Values of the request are in auth, subscription and connection."},
+		{"x = current_user", "Values of the request are in auth, subscription and connection."},
+		{"tt.x = 1", "Did you mean \"tx\"?"},
+		{"x IN (1, 2)", "Write ARRAY[...]."},
+		{"x::int = 1", "Casts are possible to text, numeric, integer, real and blob."},
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		assert_false(compile_text(one_query(arena_printf(arena, "SELECT id FROM tx WHERE %s",
+														 cases[i][0]))));
+		assert_string_equal(messages->error.hint, cases[i][1]);
+		assert_null(messages->next);
+	}
+}
+
 /* everything that is wrong in all streams, and each thing once */
 static void
 test_all_errors_at_once(void **state)
@@ -782,172 +784,6 @@ test_other_editions(void **state)
 	assert_null(plan_stored_json(plan, &len));
 }
 
-/* ---------------------------------------------------------------- hostile texts */
-
-static const char *
-repeated(const char *before, const char *part, int count, const char *separator, const char *after)
-{
-	SyncBuffer	buffer;
-
-	buffer_init(&buffer, arena, 100000);
-	buffer_append(&buffer, before, strlen(before));
-	for (int i = 0; i < count; i++)
-	{
-		if (i > 0)
-			buffer_append(&buffer, separator, strlen(separator));
-		buffer_append(&buffer, part, strlen(part));
-	}
-	buffer_append(&buffer, after, strlen(after) + 1);
-	return buffer.data;
-}
-
-/* either way, but within seconds and without a fault */
-static void
-assert_bounded(const char *yaml)
-{
-	clock_t		start = clock();
-
-	compile_text(yaml);
-	if (plan == NULL)
-		assert_int_equal(messages->level, RULES_FATAL);
-	if ((double) (clock() - start) / CLOCKS_PER_SEC > 20)
-		fail_msg("too slow: %.60s", yaml);
-	arena_reset(arena);
-}
-
-/* a AND b AND ..., in parentheses so that it is not high */
-static const char *
-balanced(const char *part, const char *operator, int levels)
-{
-	const char *inner;
-
-	if (levels == 0)
-		return part;
-	inner = balanced(part, operator, levels - 1);
-	return arena_printf(arena, "(%s %s %s)", inner, operator, inner);
-}
-
-static void
-test_hostile(void **state)
-{
-	static const char before[] = "SELECT id FROM t WHERE ";
-
-	(void) state;
-	for (int i = 0; i < 2; i++)
-	{
-		const char *operator = i == 0 ? "AND" : "OR";
-
-		assert_bounded(one_query(arena_printf(arena, "%s%s", before,
-											  balanced("x = 1", operator, 13))));
-		assert_bounded(one_query(arena_printf(arena, "%s%s", before,
-											  balanced("x = auth.user_id()", operator, 12))));
-		assert_bounded(one_query(arena_printf(arena, "%s%s", before,
-											  balanced("x IN y", operator, 12))));
-		assert_bounded(one_query(arena_printf(arena, "%s%s", before,
-											  balanced("x IN (SELECT a FROM b WHERE c)", operator,
-													   12))));
-		assert_bounded(one_query(arena_printf(arena, "%sNOT %s", before,
-											  balanced("(a OR b)", operator, 12))));
-	}
-	assert_bounded(one_query(repeated(before, "(a OR b)", 900, " AND ", "")));
-	assert_bounded(one_query(repeated(before, "(a AND b)", 900, " OR ", "")));
-	assert_bounded(one_query(repeated(before, "NOT ", 190, "", "x")));
-	assert_bounded(one_query(repeated("SELECT id FROM t, ", "t AS x", 20000, ", ", "")));
-	assert_bounded(one_query(repeated("SELECT ", "id", 20000, ", ", " FROM t")));
-	assert_bounded(one_query(repeated("SELECT * FROM ", "(SELECT x FROM ", 190, "", "t")));
-	assert_bounded(repeated("config:\n  edition: 3\nwith:\n  c: ", "SELECT x FROM t WHERE ", 1, "",
-							arena_printf(arena, "%s\nstreams:\n  s:\n    query: %s%s\n",
-										 balanced("x = 1", "AND", 10), before,
-										 balanced("x IN c", "AND", 10))));
-	assert_bounded(repeated("config:\n  edition: 3\nstreams:\n  s:\n    queries:\n",
-							"      - SELECT id FROM t WHERE x = auth.parameter('a')\n", 10000, "", ""));
-}
-
-/* a condition that stands in many products makes a small text a large plan */
-static void
-test_plan_size(void **state)
-{
-	const char *where = repeated("x IN ARRAY[", "'abc'", 20000, ", ", "] AND (a");
-	const char *yaml;
-
-	(void) state;
-	for (int i = 0; i < 60; i++)
-		where = arena_printf(arena, "%s OR a%d", where, i);
-	yaml = one_query(arena_printf(arena, "SELECT id FROM t WHERE %s)", where));
-	assert_false(compile_text(yaml));
-	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
-	assert_non_null(strstr(messages->error.message, "larger than"));
-}
-
-/* what cannot be read back is refused where it is written */
-static void
-test_depth(void **state)
-{
-	(void) state;
-	for (int count = 400; count <= 500; count += 100)
-	{
-		const char *query = repeated("SELECT id, x", " -> 'k'", count, "", " AS y FROM t");
-
-		assert_int_equal(compile_text(one_query(query)), count == 400);
-	}
-	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
-	assert_int_equal(messages->error.line, 6);
-	for (int count = 800; count <= 950; count += 150)
-		assert_int_equal(compile_text(one_query(repeated("SELECT id FROM t WHERE ", "a = 1", count,
-														 " AND ", ""))), count == 800);
-	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
-	assert_int_equal(messages->error.line, 6);
-}
-
-static void
-test_resolver_limit(void **state)
-{
-	static const char head[] = "config:\n  edition: 3\nstreams:\n  s:\n    queries:\n";
-	SyncBuffer	yaml;
-
-	(void) state;
-	for (int count = 100; count <= 120; count += 20)
-	{
-		buffer_init(&yaml, arena, 10000);
-		buffer_append(&yaml, head, strlen(head));
-		for (int i = 0; i < count; i++)
-		{
-			const char *query =
-				arena_printf(arena, "    - SELECT id FROM t WHERE x = auth.parameter('%d')\n", i);
-
-			buffer_append(&yaml, query, strlen(query));
-		}
-		buffer_append(&yaml, "", 1);
-		assert_int_equal(compile_text(yaml.data), count == 100);
-	}
-	assert_int_equal(count_messages(RULES_FATAL), 1);
-	assert_int_equal(messages->error.line, 4);
-}
-
-/* at whatever moment memory ends */
-static void
-test_out_of_memory(void **state)
-{
-	RulesOptions options = {.default_schema = "public"};
-	const char *yaml = one_query("SELECT a.id FROM a JOIN b ON b.x = a.x, json_each(a.l) AS e WHERE "
-								 "(b.u = " AUTH " OR a.p) AND e.value IN (SELECT k FROM m)");
-	bool		done = false;
-
-	(void) state;
-	for (size_t budget = 1; !done; budget += 997)
-	{
-		SyncArena  *small = arena_create(budget);
-
-		assert_true(budget < 4000000);
-		if (small == NULL)
-			continue;
-		done = rules_compile(yaml, strlen(yaml), &options, small, &messages) != NULL;
-		if (!done)
-			assert_int_equal(messages->error.code, SYNC_ERROR_OUT_OF_MEMORY);
-		arena_destroy(small);
-	}
-}
-
 #define stream_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int
@@ -965,7 +801,6 @@ main(void)
 		stream_test(test_functions_of_requests),
 		stream_test(test_negation),
 		stream_test(test_products),
-		stream_test(test_product_limit),
 		stream_test(test_merging),
 		stream_test(test_what_is_different),
 		stream_test(test_shared_buckets),
@@ -974,15 +809,11 @@ main(void)
 		stream_test(test_names),
 		stream_test(test_ctes),
 		stream_test(test_positions),
+		stream_test(test_hints),
 		stream_test(test_all_errors_at_once),
 		stream_test(test_warnings),
 		stream_test(test_wrapper),
 		stream_test(test_other_editions),
-		stream_test(test_hostile),
-		stream_test(test_plan_size),
-		stream_test(test_depth),
-		stream_test(test_resolver_limit),
-		stream_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
