@@ -639,6 +639,8 @@ read_back(Compiler *compiler, SyncString json, const RulesOptions *options)
 	}
 	plan->storage_version = compiler->config->storage_version;
 	plan->stored = json;
+	plan->first_note = compiler->plan->first_note;
+	plan->last_note = compiler->plan->last_note;
 	return plan;
 }
 

@@ -116,6 +116,19 @@ add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 
 /* ---------------------------------------------------------------- columns */
 
+/* as the plan that is read back names it */
+static TablePattern
+pattern_of(const StreamScope *scope, const StoredRelation *relation)
+{
+	return (TablePattern) {
+		.connection = relation->connection.len > 0 ? relation->connection :
+		sync_string_literal(SYNC_DEFAULT_CONNECTION),
+		.schema = relation->schema.len > 0 ? relation->schema :
+		scope->text->compiler->compiler->default_schema,
+		.table = relation->name,
+	};
+}
+
 static const StoredExpr *
 column_of(const StreamScope *scope, const StreamName *source, const SqlName *name)
 {
@@ -124,8 +137,14 @@ column_of(const StreamScope *scope, const StreamName *source, const SqlName *nam
 	if (source->broken)
 		return NULL;
 	if (source->relation != NULL && source->relation->kind == RELATION_TABLE)
+	{
+		TablePattern pattern = pattern_of(scope, source->relation);
+
+		compile_note_column(scope->text->compiler->compiler, &pattern, column, NULL,
+							scope->text->node, name->offset);
 		return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
 								 source->relation);
+	}
 	if (source->relation != NULL)
 	{
 		if (sync_string_equal(column, sync_string_literal("value")) ||
@@ -249,6 +268,7 @@ static bool
 table_source(const StreamScope *scope, const SqlSource *source, StreamName *entry)
 {
 	StoredRelation *relation;
+	TablePattern pattern;
 
 	if (source->column_count > 0)
 	{
@@ -270,6 +290,9 @@ table_source(const StreamScope *scope, const SqlSource *source, StreamName *entr
 	else if (!pattern_is_wildcard(relation->name))
 		relation->output_name = relation->name;
 	entry->relation = relation;
+	pattern = pattern_of(scope, relation);
+	compile_note_table(scope->text->compiler->compiler, &pattern, scope->text->node,
+					   source->name.offset);
 	return true;
 }
 
