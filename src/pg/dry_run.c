@@ -602,7 +602,7 @@ bind_table(DryRun *run)
 	if (error.code != SYNC_OK)
 		ereport(ERROR,
 				(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
-						 ERRCODE_OUT_OF_MEMORY : ERRCODE_CONFIG_FILE_ERROR),
+						 ERRCODE_OUT_OF_MEMORY : ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("could not apply the sync rules to table \"%s.%s\"", run->schema,
 						RelationGetRelationName(run->relation)),
 				 errdetail("%s", error.message)));

@@ -95,7 +95,7 @@ message_code(SyncErrorCode code)
 		case SYNC_ERROR_TYPE:
 			return "42804";
 		default:
-			return "F0000";
+			return "22023";
 	}
 }
 
@@ -124,7 +124,7 @@ rules_refuse(const RulesMessage *messages, const char *hint)
 			(errcode(first != NULL && first->error.code == SYNC_ERROR_OUT_OF_MEMORY ?
 					 ERRCODE_OUT_OF_MEMORY :
 					 first != NULL && first->error.code == SYNC_ERROR_UNSUPPORTED ?
-					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_CONFIG_FILE_ERROR),
+					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("the sync rules are not valid"),
 			 errdetail("%s", detail.data),
 			 errhint("%s", first != NULL && first->error.hint[0] != '\0' ? first->error.hint : hint)));

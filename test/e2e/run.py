@@ -18,6 +18,7 @@ import order                            # noqa: E402, F401
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
 import streams                          # noqa: E402, F401
+import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
 
 
