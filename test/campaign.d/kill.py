@@ -108,10 +108,10 @@ class Ground:
         self.stand.storage.start()
 
     def storage_kill(self):
-        self.reader.forget_wanted = True
-        self.stand.storage.kill()
-        self.stand.storage.start()
-        self.reader.forget_wanted = True
+        with self.reader.verifying:             # what it reads of the new server must not meet what it knew of the old one
+            self.stand.storage.kill()
+            self.stand.storage.start()
+            self.reader.forget_wanted = True
 
     def cut(self):
         for _ in range(self.random.randrange(1, 6)):

@@ -518,7 +518,8 @@ class Reader(threading.Thread):
         if (now.stream, now.checkpoint, now.position) == (self.stream, self.checkpoint, self.position):
             return
         with self.verifying:
-            self.verify(db, now)
+            if not self.forget_wanted:
+                self.verify(db, now)
 
     # ---- verifying
 
