@@ -19,6 +19,14 @@
 
 #include "stream_compile.h"
 
+/* a resolver, merged with those that ask for the same */
+typedef struct StreamEntry
+{
+	StoredQuerier querier;
+	StoredBucket *bucket;		/* its name and sources; may not become part of the plan */
+	const StreamText *text;		/* where it comes from */
+} StreamEntry;
+
 /* a stream at work */
 typedef struct StreamBuilder
 {
@@ -27,9 +35,7 @@ typedef struct StreamBuilder
 	int			number;			/* of resolvers before merging */
 	bool		full;			/* there are too many: reported */
 	int			count;
-	StoredQuerier *queriers;	/* after merging; STREAM_MAX_RESOLVERS at most */
-	StoredBucket **buckets;		/* theirs: names and sources */
-	const StreamText **texts;	/* where they come from */
+	StreamEntry *entries;		/* after merging; STREAM_MAX_RESOLVERS at most */
 } StreamBuilder;
 
 /* ---------------------------------------------------------------- messages */
@@ -367,13 +373,17 @@ intern_source(StreamCompiler *compiler, StoredSource *source)
 	StoredSource ***list = source->is_index ? &plan->indexes : &plan->sources;
 	int		   *count = source->is_index ? &plan->index_count : &plan->source_count;
 	size_t		size = sizeof(**list) * (size_t) *count;
+	StoredSource **chain;
 
 	source->hash = stored_source_hash(source);
-	for (int i = 0; i < *count; i++)
+	chain = &compiler->sources[source->hash % STREAM_CHAINS];
+	for (StoredSource *known = *chain; known != NULL; known = known->chain)
 	{
-		if (stored_source_equal((*list)[i], source))
-			return (*list)[i];
+		if (stored_source_equal(known, source))
+			return known;
 	}
+	source->chain = *chain;
+	*chain = source;
 
 	/* grown when full: at powers of two */
 	if ((*count & (*count - 1)) == 0)
@@ -388,13 +398,17 @@ intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
 {
 	StoredPlan *plan = compiler->plan;
 	size_t		size = sizeof(*plan->buckets) * (size_t) plan->bucket_count;
+	StoredBucket **chain;
 
 	bucket->hash = stored_bucket_hash(bucket);
-	for (int i = 0; i < plan->bucket_count; i++)
+	chain = &compiler->buckets[bucket->hash % STREAM_CHAINS];
+	for (StoredBucket *known = *chain; known != NULL; known = known->chain)
 	{
-		if (stored_bucket_equal(plan->buckets[i], bucket))
-			return plan->buckets[i];
+		if (stored_bucket_equal(known, bucket))
+			return known;
 	}
+	bucket->chain = *chain;
+	*chain = bucket;
 	if ((plan->bucket_count & (plan->bucket_count - 1)) == 0)
 		plan->buckets = arena_grow(compiler->arena, plan->buckets, size,
 								   2 * size + sizeof(*plan->buckets));
@@ -434,6 +448,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	StoredBucket *bucket;
 	SyncBuffer	name;
 	int			number = builder->number++;
+	size_t		size = sizeof(*builder->entries) * (size_t) builder->count;
 
 	for (int i = 0; i < querier->lookup_count; i++)
 	{
@@ -442,9 +457,9 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	}
 	for (int i = 0; i < builder->count; i++)
 	{
-		if (stored_querier_equal(&builder->queriers[i], querier))
+		if (stored_querier_equal(&builder->entries[i].querier, querier))
 		{
-			add_bucket_source(compiler, builder->buckets[i], source);
+			add_bucket_source(compiler, builder->entries[i].bucket, source);
 			return;
 		}
 	}
@@ -464,9 +479,10 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	buffer_append_int(&name, number);
 	bucket->name = buffer_string(&name);
 	add_bucket_source(compiler, bucket, source);
-	builder->queriers[builder->count] = *querier;
-	builder->texts[builder->count] = resolver->text;
-	builder->buckets[builder->count++] = bucket;
+	if ((builder->count & (builder->count - 1)) == 0)
+		builder->entries = arena_grow(compiler->arena, builder->entries, size,
+									  2 * size + sizeof(*builder->entries));
+	builder->entries[builder->count++] = (StreamEntry) {*querier, bucket, resolver->text};
 }
 
 /* ---------------------------------------------------------------- dangerous queries */
@@ -586,17 +602,18 @@ finish_stream(StreamBuilder *builder)
 	const ConfigStream *config = builder->config;
 	StoredStream *stream = &compiler->plan->streams[compiler->plan->stream_count++];
 
+	stream->queriers = arena_array(compiler->arena, StoredQuerier, (size_t) builder->count);
 	for (int i = 0; i < builder->count; i++)
 	{
-		builder->queriers[i].bucket = intern_bucket(compiler, builder->buckets[i]);
+		stream->queriers[i] = builder->entries[i].querier;
+		stream->queriers[i].bucket = intern_bucket(compiler, builder->entries[i].bucket);
 		if (!config->accept_dangerous)
-			check_dangerous(&builder->queriers[i], builder->texts[i]);
+			check_dangerous(&stream->queriers[i], builder->entries[i].text);
 	}
 	stream->name = config->name;
 	stream->priority = config->priority;
 	stream->auto_subscribe = config->auto_subscribe;
 	stream->querier_count = builder->count;
-	stream->queriers = builder->queriers;
 }
 
 static void
@@ -604,9 +621,6 @@ compile_stream(StreamCompiler *compiler, const ConfigStream *config)
 {
 	StreamBuilder builder = {.compiler = compiler, .config = config};
 
-	builder.queriers = arena_array(compiler->arena, StoredQuerier, STREAM_MAX_RESOLVERS);
-	builder.buckets = arena_array(compiler->arena, StoredBucket *, STREAM_MAX_RESOLVERS);
-	builder.texts = arena_array(compiler->arena, const StreamText *, STREAM_MAX_RESOLVERS);
 	compiler->ctes = read_ctes(compiler, &config->ctes);
 	for (int i = 0; i < config->queries.count; i++)
 	{

@@ -96,9 +96,11 @@ typedef struct StoredColumn
 } StoredColumn;
 
 /* a data source, or the source of an index */
-typedef struct StoredSource
+typedef struct StoredSource StoredSource;
+struct StoredSource
 {
 	uint32_t	hash;
+	StoredSource *chain;		/* while compiling: others of the plan with a like hash */
 	int			position;		/* in the plan */
 	const StoredRelation *table;
 	int			function_count;
@@ -112,16 +114,18 @@ typedef struct StoredSource
 	const StoredColumn *columns;	/* data source */
 	int			output_count;
 	const StoredExpr **outputs; /* index */
-} StoredSource;
+};
 
-typedef struct StoredBucket
+typedef struct StoredBucket StoredBucket;
+struct StoredBucket
 {
 	uint32_t	hash;
+	StoredBucket *chain;		/* as that of a source */
 	int			position;		/* in the plan */
 	SyncString	name;
 	int			source_count;
 	StoredSource **sources;
-} StoredBucket;
+};
 
 /* ---------------------------------------------------------------- the query side */
 

@@ -32,6 +32,8 @@
 #define STREAM_MAX_TERMS		20000	/* of one query's products */
 #define STREAM_MAX_NODES		400000	/* expressions of a config */
 
+#define STREAM_CHAINS			1024
+
 typedef struct StreamCompiler StreamCompiler;
 typedef struct StreamQuery StreamQuery;
 typedef struct StreamCondition StreamCondition;
@@ -73,6 +75,8 @@ struct StreamCompiler
 	Compiler   *compiler;
 	SyncArena  *arena;
 	StoredPlan *plan;
+	StoredSource *sources[STREAM_CHAINS];	/* the plan's sources and indexes by hash */
+	StoredBucket *buckets[STREAM_CHAINS];
 	StreamCteList root_ctes;
 	StreamCteList ctes;			/* of the stream at hand; they hide the root's */
 	int			node_count;		/* expressions made so far */

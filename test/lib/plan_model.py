@@ -67,6 +67,11 @@ def parameter(value, found, request):
     return values[0] if len(set(values)) == 1 else None
 
 
+def before(found, stage):
+    """What a lookup of that stage may refer to."""
+    return {key: outputs for key, outputs in found.items() if key[0] < stage}
+
+
 def lookup_rows(plan, lookup, found, data, request):
     if lookup['type'] == 'parameter':
         index = plan['parameterIndexes'][lookup['lookup']]
@@ -88,7 +93,7 @@ def synced_ids(plan, data, request):
         for stage, lookups in enumerate(querier['lookupStages']):
             for number, lookup in enumerate(lookups):
                 combinations = [found | {(stage, number): outputs} for found in combinations
-                                for outputs in lookup_rows(plan, lookup, found, data, request)]
+                                for outputs in lookup_rows(plan, lookup, before(found, stage), data, request)]
         buckets = {tuple(parameter(v, found, request) for v in querier['sourceInstantiation'])
                    for found in combinations}
         for source in plan['buckets'][querier['bucket']]['sources']:

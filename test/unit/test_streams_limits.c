@@ -136,6 +136,25 @@ test_product_limit(void **state)
 	assert_non_null(strstr(messages->error.message, "100 alternatives"));
 }
 
+/* no two of them alike */
+static const char *
+many_streams(int count)
+{
+	SyncBuffer	buffer;
+
+	buffer_init(&buffer, arena, 1000000);
+	buffer_append(&buffer, "config:\n  edition: 3\nstreams:\n", 30);
+	for (int i = 0; i < count; i++)
+	{
+		const char *stream = arena_printf(arena, "  s%d: {query: SELECT id FROM t%d WHERE a = 1}\n",
+										  i, i);
+
+		buffer_append(&buffer, stream, strlen(stream));
+	}
+	buffer_append_char(&buffer, '\0');
+	return buffer.data;
+}
+
 static void
 test_hostile(void **state)
 {
@@ -168,6 +187,7 @@ test_hostile(void **state)
 							arena_printf(arena, "%s\nstreams:\n  s:\n    query: %s%s\n",
 										 balanced("x = 1", "AND", 10), before,
 										 balanced("x IN c", "AND", 10))));
+	assert_bounded(many_streams(14000));
 	assert_bounded(repeated("config:\n  edition: 3\nstreams:\n  s:\n    queries:\n",
 							"      - SELECT id FROM t WHERE x = auth.parameter('a')\n", 10000, "", ""));
 }
