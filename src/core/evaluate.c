@@ -208,7 +208,7 @@ json_evaluate(Evaluation *evaluation, const BoundSource *source, SourceRow *row)
 /* ---------------------------------------------------------------- output */
 
 void
-record_error(Evaluation *evaluation)
+record_error(Evaluation *evaluation, const BoundBucket *bucket, const BoundIndex *index)
 {
 	EvaluatedRow *result = evaluation->result;
 
@@ -218,6 +218,21 @@ record_error(Evaluation *evaluation)
 
 		*error = evaluation->error;
 		result->error = error;
+	}
+	if (evaluation->next_error != NULL)
+	{
+		RowError   *error = arena_new(evaluation->context.arena, RowError);
+
+		error->error = evaluation->error;
+		if (bucket != NULL)
+			error->bucket = bucket->name;
+		else
+		{
+			error->lookup_name = index->lookup_name;
+			error->query_id = index->query_id;
+		}
+		*evaluation->next_error = error;
+		evaluation->next_error = &error->next;
 	}
 }
 
@@ -285,7 +300,8 @@ source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
 }
 
 static void
-source_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult *result)
+source_evaluate(Evaluation *evaluation, const BoundBucket *bucket, const BoundSource *source,
+				SourceResult *result)
 {
 	result->done = true;
 	result->rows = &result->first;
@@ -293,7 +309,7 @@ source_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult 
 	if (for_each_combination(evaluation, source, source_combination, result))
 		return;
 	result->row_count = 0;
-	record_error(evaluation);
+	record_error(evaluation, bucket, NULL);
 }
 
 static SyncString
@@ -362,17 +378,17 @@ evaluate_buckets(Evaluation *evaluation)
 		SourceResult *result = &results[bucket->source];
 
 		if (!result->done)
-			source_evaluate(evaluation, source, result);
+			source_evaluate(evaluation, bucket, source, result);
 		for (int r = 0; r < result->row_count; r++)
 			emit_bucket_rows(evaluation, bucket, source, &result->rows[r]);
 	}
 }
 
-SyncErrorCode
-table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
-			   EvaluatedRow *result)
+static SyncErrorCode
+evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+		 EvaluatedRow *result, RowError **errors)
 {
-	Evaluation	evaluation = {.binding = binding, .result = result};
+	Evaluation	evaluation = {.binding = binding, .result = result, .next_error = errors};
 	SyncErrorCode volatile code = SYNC_OK;
 	ArenaGuard	guard;
 
@@ -397,4 +413,19 @@ table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *
 	}
 	arena_guard_pop(arena, &guard);
 	return code;
+}
+
+SyncErrorCode
+table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+			   EvaluatedRow *result)
+{
+	return evaluate(binding, values, arena, result, NULL);
+}
+
+SyncErrorCode
+table_evaluate_verbose(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+					   EvaluatedRow *result, RowError **errors)
+{
+	*errors = NULL;
+	return evaluate(binding, values, arena, result, errors);
 }

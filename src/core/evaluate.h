@@ -41,6 +41,7 @@ typedef struct Evaluation
 	EvaluatedRow *result;
 	int			bucket_capacity;
 	int			parameter_capacity;
+	RowError  **next_error;		/* NULL: only the first error is wanted */
 } Evaluation;
 
 /* ---- evaluate.c */
@@ -48,8 +49,9 @@ typedef struct Evaluation
 extern bool field_value(Evaluation *evaluation, const BoundField *field, SyncValue *value);
 extern bool checks_evaluate(Evaluation *evaluation, const BoundSource *source);
 
-/* counts a query that failed; the first error is kept */
-extern void record_error(Evaluation *evaluation);
+/* counts a query that failed, that of a bucket or of an index; the first error is kept */
+extern void record_error(Evaluation *evaluation, const BoundBucket *bucket,
+						 const BoundIndex *index);
 
 /* ---- evaluate_keys.c */
 

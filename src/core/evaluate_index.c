@@ -81,7 +81,7 @@ legacy_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 	if (!keys_evaluate(evaluation, source, &keys) ||
 		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows)))
 	{
-		record_error(evaluation);
+		record_error(evaluation, NULL, index);
 		return;
 	}
 	for (int s = 0; s < keys.set_count; s++)
@@ -242,7 +242,7 @@ compiled_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 
 	if (!for_each_combination(evaluation, &index->source, index_combination, &list))
 	{
-		record_error(evaluation);
+		record_error(evaluation, NULL, index);
 		return;
 	}
 	for (int i = 0; i < list.count; i++)
