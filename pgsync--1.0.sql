@@ -3,6 +3,15 @@
 -- complain if the script is sourced in psql, rather than by CREATE EXTENSION
 \echo Use "CREATE EXTENSION pgsync" to load this file. \quit
 
+-- a warning where the library is not preloaded: nothing works then
+CREATE FUNCTION @extschema@.pgsync_check_preloaded()
+RETURNS pg_catalog.void
+AS 'MODULE_PATHNAME', 'pgsync_check_preloaded'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+SELECT @extschema@.pgsync_check_preloaded();
+DROP FUNCTION @extschema@.pgsync_check_preloaded();
+
 -- ---------------------------------------------------------------- control
 
 CREATE FUNCTION @extschema@.pgsync_start()
@@ -72,7 +81,7 @@ COMMENT ON FUNCTION @extschema@.pgsync_evaluate(pg_catalog.text, pg_catalog.regc
 CREATE FUNCTION @extschema@.pgsync_deploy(rules pg_catalog.text)
 RETURNS pg_catalog.int4
 AS '$libdir/pgsync_worker', 'pgsync_deploy'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) IS
 'deploy sync rules as a new replication stream and return its id; the stream before serves until this one has caught up';
@@ -119,6 +128,7 @@ CREATE FUNCTION @extschema@.pgsync_worker_status(
 	OUT last_error_time pg_catalog.timestamptz,
 	OUT failures pg_catalog.int4,
 	OUT next_retry pg_catalog.timestamptz,
+	OUT waits_for pg_catalog.text,
 	OUT hint pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'pgsync_worker_status'
@@ -195,9 +205,14 @@ BEGIN ATOMIC
 					 || COALESCE(' in database ' || pg_catalog.quote_ident(blocker.datname), '')
 					 || COALESCE(', ' || blocker.state, '')
 					 || COALESCE(', begun ' || blocker.xact_start, '')
+				ELSE w.waits_for
 		   END,
-		   CASE WHEN s.wal_status IN ('lost', 'unreserved')
-				THEN 'WAL that this slot needs was or will be removed: raise max_slot_wal_keep_size.'
+		   CASE WHEN w.phase = 'slot of no stream' THEN w.hint
+				WHEN s.wal_status = 'lost'
+				THEN 'WAL that this slot needs was removed. A new stream copies all tables: it is made when replication goes on'
+					 ' (pgsync_start()), or by pgsync_deploy(). Raise max_slot_wal_keep_size.'
+				WHEN s.wal_status = 'unreserved'
+				THEN 'WAL that this slot needs is about to be removed: raise max_slot_wal_keep_size at once.'
 				WHEN w.hint IS NOT NULL THEN w.hint
 				WHEN s.safe_wal_size < wal.keep / 2
 				THEN 'More than half of max_slot_wal_keep_size is used up: the slot will be lost if replication does not go on.'
@@ -206,7 +221,7 @@ BEGIN ATOMIC
 		   CROSS JOIN wal
 		   LEFT JOIN pg_catalog.pg_replication_slots AS s
 				  ON s.slot_name = w.slot_name::pg_catalog.name
-		   -- whose end a new slot, or the copy's first snapshot, waits for
+		   -- whose end a new slot, the copy's first snapshot, or reading rows again waits for
 		   LEFT JOIN LATERAL (
 				SELECT b.pid, a.datname, a.state, a.xact_start, p.gid
 				  FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
@@ -216,7 +231,7 @@ BEGIN ATOMIC
 					   LEFT JOIN pg_catalog.pg_prepared_xacts AS p
 							  ON b.pid = 0 AND p.transaction = l.transactionid
 				 LIMIT 1) AS blocker
-				  ON w.phase IN ('creating slot', 'copying')
+				  ON w.phase IN ('creating slot', 'copying', 'catching up', 'streaming')
 	 ORDER BY w.stream;
 END;
 

@@ -27,7 +27,6 @@
 
 #include "access/xact.h"
 #include "commands/extension.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -54,6 +53,8 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 
 /* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
+/* ... then for the stream's lock to be given back ... */
+#define RELEASE_WAIT_MS		1000
 /* ... and every end for the flush that is under way: a transaction that is left
  * open on the server would block all writers for a minute */
 #define DRAIN_WAIT_MS		1000
@@ -92,16 +93,24 @@ worker_show_warnings(Worker *worker)
 			no_identity = known->doc.name;
 	}
 	if (stale_count > 0)
-		used += snprintf(text + used, sizeof(text) - used,
-						 "Rows of %d table(s) may be stale (\"%s\"...): deploy the rules again. ",
-						 stale_count, stale);
+		used += stale_count == 1 ?
+			snprintf(text + used, sizeof(text) - used,
+					 "Rows of table \"%s\" may be stale: deploy the rules again.", stale) :
+			snprintf(text + used, sizeof(text) - used,
+					 "Rows of %d tables (\"%s\" and others) may be stale: deploy the rules again.",
+					 stale_count, stale);
 	if (no_identity_count > 0 && used < (int) sizeof(text))
-		used += snprintf(text + used, sizeof(text) - used,
-						 "%d table(s) have no replica identity (\"%s\"...): only inserts are replicated. ",
-						 no_identity_count, no_identity);
+		used += no_identity_count == 1 ?
+			snprintf(text + used, sizeof(text) - used,
+					 "%sTable \"%s\" has no replica identity: only inserts are replicated.",
+					 used > 0 ? " " : "", no_identity) :
+			snprintf(text + used, sizeof(text) - used,
+					 "%s%d tables (\"%s\" and others) have no replica identity: only inserts are replicated.",
+					 used > 0 ? " " : "", no_identity_count, no_identity);
 	if (worker->publication.missing && used < (int) sizeof(text))
 		snprintf(text + used, sizeof(text) - used,
-				 "The publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.");
+				 "%sThe publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.",
+				 used > 0 ? " " : "");
 
 	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
 	strlcpy(worker->entry->warning, text, sizeof(worker->entry->warning));
@@ -136,6 +145,26 @@ on_worker_exit(int code, Datum arg)
 	worker_detach(worker->shared, worker->entry);
 }
 
+/*
+ * After a stop that was asked for another replicator can begin at once.  Only a lock
+ * that is still ours is given back; if that takes too long it ends by itself.
+ */
+static void
+release_at_exit(int code, Datum arg)
+{
+	Worker	   *worker = MyWorker;
+	TimestampTz begin = GetCurrentTimestamp();
+	MongoJob   *job;
+
+	if (worker == NULL || !worker->entry->exit_wanted || worker->stream == NULL ||
+		worker->storage == NULL || worker->storage->thread == NULL)
+		return;
+	job = mongo_submit(worker->storage->thread, storage_close_stream, NULL);
+	while (job != NULL && !mongo_job_finished(job) &&
+		   !TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), RELEASE_WAIT_MS))
+		(void) storage_link_wait(worker->storage, 100);
+}
+
 /* Apart from the others, and before them: it may fail, which ends only this callback. */
 static void
 confirm_at_exit(int code, Datum arg)
@@ -160,6 +189,7 @@ worker_create(Datum main_arg)
 		proc_exit(0);
 	MyWorker = worker;
 	before_shmem_exit(on_worker_exit, (Datum) 0);
+	before_shmem_exit(release_at_exit, (Datum) 0);
 	before_shmem_exit(confirm_at_exit, (Datum) 0);
 	worker->change_context = AllocSetContextCreate(TopMemoryContext, "pgsync change",
 												   ALLOCSET_DEFAULT_SIZES);
@@ -295,13 +325,16 @@ static void
 log_row_errors(Worker *worker, const WriterProgress *progress, TimestampTz now)
 {
 	int64_t		count = progress->rejected_rows + progress->evaluation_errors;
+	int64_t		more;
 
 	if (count == worker->logged_row_errors ||
 		!TimestampDifferenceExceeds(worker->last_row_log, now, ROW_LOG_INTERVAL_MS))
 		return;
-	ereport(LOG,
-			(errmsg("pgsync could not apply " INT64_FORMAT " rows or queries of replication stream %d",
-					(int64) (count - worker->logged_row_errors), worker->stream->id),
+	more = count - worker->logged_row_errors;
+	ereport(WARNING,
+			(errmsg_plural("pgsync could not apply %lld row or query of replication stream %d",
+						   "pgsync could not apply %lld rows or queries of replication stream %d",
+						   (unsigned long) more, (long long) more, worker->stream->id),
 			 errdetail("The last one: %s.", progress->last_row_error),
 			 errhint("What was stored of such rows before was removed from the buckets.")));
 	worker->logged_row_errors = count;
@@ -357,6 +390,8 @@ worker_collect(Worker *worker)
 		pg_atomic_write_u64(&entry->checkpoint_lsn, progress.checkpoint_lsn);
 		ConditionVariableBroadcast(&worker->shared->progress);
 	}
+	pg_atomic_write_u32(&entry->ahead_stream, (uint32) progress.ahead_stream);
+	pg_atomic_write_u64(&entry->ahead_lsn, progress.ahead_lsn);
 	if (progress.active && !worker->was_active)
 		became_active(worker);
 }
@@ -411,6 +446,8 @@ check_database(Worker *worker)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	present = OidIsValid(get_extension_oid(PGSYNC_EXTENSION, true));
 	worker->self = source_identity(&worker->preloaded->settings);
+	if (present)
+		check_encoding();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	if (!present)
@@ -422,12 +459,6 @@ check_database(Worker *worker)
 				 errhint("Run CREATE EXTENSION pgsync in it, or SECURITY LABEL FOR pgsync ON DATABASE ... IS NULL.")));
 		worker_finish(worker, PHASE_NO_EXTENSION);
 	}
-	if (GetDatabaseEncoding() != PG_UTF8)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("pgsync needs a database with encoding UTF8"),
-				 errdetail("The encoding of database \"%s\" is %s.", worker->self.database_name,
-						   GetDatabaseEncodingName())));
 }
 
 static void

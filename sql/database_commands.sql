@@ -1,6 +1,6 @@
 -- A database can be renamed, moved, copied and dropped while it is replicated.
 CREATE DATABASE regress_pgsync;
-ALTER DATABASE regress_pgsync SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE regress_pgsync SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE regress_pgsync SET pgsync.mongodb_database = 'powersync';
 \c regress_pgsync
 CREATE EXTENSION pgsync;

@@ -1,6 +1,6 @@
 -- DROP EXTENSION switches replication off, with the transaction that does it.
 CREATE EXTENSION pgsync;
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 SELECT pgsync_start();
 
@@ -9,7 +9,7 @@ DROP EXTENSION pgsync;
 SELECT count(*) FROM pg_seclabels WHERE provider = 'pgsync';
 ROLLBACK;
 SELECT count(*) FROM pg_seclabels WHERE provider = 'pgsync';
-SELECT pgsync_start();
+SELECT pgsync_start() ~ '^already started' AS again;
 
 BEGIN;
 SAVEPOINT before;

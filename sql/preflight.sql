@@ -1,8 +1,15 @@
 -- pgsync_start() says what is missing, each with what to do about it.
 CREATE EXTENSION pgsync;
 SELECT pgsync_start();
+SELECT pgsync_deploy('');
+SELECT pgsync_deploy(NULL);
+SELECT pgsync_deploy($$bucket_definitions: {g: {data: ['SELECT * FROM t']}}$$);
 ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
 SELECT pgsync_start();
+ALTER DATABASE contrib_regression RESET pgsync.mongodb_uri_file;
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
+SELECT pgsync_start();
+SELECT pgsync_deploy($$bucket_definitions: {g: {data: ['SELECT * FROM t']}}$$);
 
 -- what this session was told does not matter, the database's settings do
 SET pgsync.mongodb_database = 'powersync';
@@ -14,7 +21,7 @@ ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 BEGIN;
 SELECT pgsync_start();
 ROLLBACK;
-SET pgsync.mongodb_uri_file = '';
+SET pgsync.mongodb_uri = '';
 BEGIN;
 SELECT pgsync_start();
 ROLLBACK;
@@ -22,6 +29,14 @@ ROLLBACK;
 BEGIN READ ONLY;
 SELECT pgsync_start();
 ROLLBACK;
+
+-- as every worker needs it
+CREATE DATABASE regress_pgsync_latin1 TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C';
+\c regress_pgsync_latin1
+CREATE EXTENSION pgsync;
+SELECT pgsync_start();
+\c contrib_regression
+DROP DATABASE regress_pgsync_latin1;
 
 -- no free slot, and none of ours to go on with
 SELECT count(pg_create_logical_replication_slot('other_' || i, 'pgoutput'))

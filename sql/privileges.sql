@@ -1,6 +1,6 @@
 -- Nobody may do anything; monitoring may look; the rest can be granted.
 CREATE EXTENSION pgsync;
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 CREATE ROLE regress_pgsync_nobody;
 CREATE ROLE regress_pgsync_monitor IN ROLE pg_monitor;

@@ -1,6 +1,6 @@
 -- Starting and stopping is a transactional, durable switch of the database.
 CREATE EXTENSION pgsync;
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 CREATE VIEW switch AS
 	SELECT regexp_replace(label, ' [0-9A-F]+/[0-9A-F]+$', ' (lsn)') AS label FROM pg_seclabels WHERE provider = 'pgsync' AND objtype = 'database'
@@ -29,10 +29,11 @@ SELECT count(*) FROM pgsync_status();
 
 -- committed: it stays, also for other sessions
 SELECT pgsync_start();
-SELECT pgsync_start();
+SELECT pgsync_start() ~ '^already started(; trying again now)?$' AS again;
 \c -
 SELECT * FROM switch;
 SELECT count(*) FROM pgsync_status();
+SELECT pgsync_stop();
 SELECT pgsync_stop();
 SELECT * FROM switch;
 SELECT pgsync_stop(true);

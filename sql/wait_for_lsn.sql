@@ -2,7 +2,7 @@
 CREATE EXTENSION pgsync;
 SELECT pgsync_wait_for_lsn();
 SELECT pgsync_wait_for_lsn('0/1', NULL);
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 SELECT pgsync_start();
 SELECT pgsync_wait_for_lsn(timeout => '0');

@@ -1,8 +1,9 @@
 -- A worker that cannot work says why, is tried again later, and disturbs nobody.
 CREATE EXTENSION pgsync;
-ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri = 'mongodb://127.0.0.1:1/';
 ALTER DATABASE contrib_regression SET pgsync.mongodb_database = 'powersync';
 SELECT pgsync_start();
+ALTER DATABASE contrib_regression SET pgsync.mongodb_uri_file = '/nonexistent/uri';
 
 -- what status shows at the first look after so many failures
 CREATE TABLE seen AS SELECT 0 AS wanted, * FROM pgsync_status() WITH NO DATA;

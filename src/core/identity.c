@@ -16,6 +16,8 @@
 #define _DEFAULT_SOURCE			/* getentropy() */
 #endif
 #define OPENSSL_SUPPRESS_DEPRECATED
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -251,4 +253,86 @@ int32_t
 checksum_sum(int32_t sum, int64_t checksum)
 {
 	return (int32_t) ((uint32_t) sum + (uint32_t) (uint64_t) checksum);
+}
+
+/* ---------------------------------------------------------------- names for messages */
+
+/* where text goes; used < size, and a NUL follows */
+typedef struct NameText
+{
+	char	   *text;
+	size_t		size;
+	size_t		used;
+} NameText;
+
+/* Without control characters, whole characters only; true if everything had room. */
+static bool
+name_append(NameText *name, const char *data, size_t len)
+{
+	size_t		room = name->size - 1 - name->used;
+	size_t		n = len < room ? len : room;
+
+	while (n > 0 && n < len && ((unsigned char) data[n] & 0xC0) == 0x80)
+		n--;
+	for (size_t i = 0; i < n; i++)
+	{
+		unsigned char c = (unsigned char) data[i];
+
+		name->text[name->used + i] = c < 0x20 || c == 0x7F ? '?' : data[i];
+	}
+	name->used += n;
+	name->text[name->used] = '\0';
+	return n == len;
+}
+
+static bool
+name_append_value(NameText *name, const SyncValue *value)
+{
+	char		number[40];
+
+	switch (value->type)
+	{
+		case SYNC_INTEGER:
+			snprintf(number, sizeof(number), "%" PRId64, value->integer);
+			return name_append(name, number, strlen(number));
+		case SYNC_REAL:
+			snprintf(number, sizeof(number), "%.17g", value->real);
+			return name_append(name, number, strlen(number));
+		case SYNC_BIGINT:
+		case SYNC_TEXT:
+		case SYNC_JSON:
+			return name_append(name, value->data, value->len);
+		case SYNC_BLOB:
+			if (!name_append(name, "\\x", 2))
+				return false;
+			for (uint32_t i = 0; i < value->len; i++)
+			{
+				unsigned char c = (unsigned char) value->data[i];
+				char		digits[2] = {hex_digits[c >> 4], hex_digits[c & 0x0F]};
+
+				if (!name_append(name, digits, 2))
+					return false;
+			}
+			return true;
+		default:
+			return name_append(name, "null", 4);
+	}
+}
+
+void
+row_name(const SyncRowType *type, const SyncValue *values, char *text, size_t size)
+{
+	NameText	name = {.text = text, .size = size};
+
+	text[0] = '\0';
+	for (int i = 0; i < type->identity_count; i++)
+	{
+		const SyncString *column = &type->columns[type->identity[i]].name;
+
+		if ((i > 0 && !name_append(&name, ", ", 2)) ||
+			!name_append(&name, column->data, column->len) ||
+			!name_append(&name, "=", 1) ||
+			!name_append_value(&name, &values[type->identity[i]]))
+			return;
+	}
 }

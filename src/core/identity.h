@@ -16,6 +16,13 @@
 /* UUID version 5 of a BSON document in the service's namespace */
 extern void identity_of_document(SyncString document, SourceKey *key);
 
+/*
+ * What a row is called in messages: its identity columns, "id=7, name=x".  One line of
+ * valid UTF-8, cut where text ends; empty without identity.
+ */
+#define ROW_NAME_SIZE	160
+extern void row_name(const SyncRowType *type, const SyncValue *values, char *text, size_t size);
+
 /* lower case with dashes; no NUL is added */
 extern void uuid_format(const SourceKey *key, char text[UUID_TEXT_LEN]);
 

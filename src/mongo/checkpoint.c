@@ -300,7 +300,8 @@ typedef struct Activation
 {
 	Writer	   *writer;
 	StreamBinding own;
-	bool		done;			/* false: the served stream is ahead of us */
+	int32_t		ahead_stream;	/* the served stream that is ahead of us; 0: none */
+	uint64_t	ahead_lsn;
 } Activation;
 
 /* other documents that the API may serve: {_id: {$ne: own}, state: {$in: [...]}} */
@@ -347,23 +348,26 @@ is_comparable(const StreamBinding *own, const StreamBinding *other, uint64_t lsn
 	return own->first_timeline == 0 || b->timeline >= own->first_timeline;
 }
 
-/* Is the stream ahead of us? */
-static bool
-is_ahead(MongoContext *context, Activation *activation, int32_t stream_id, uint64_t lsn,
-		 StorageError *error)
+/* Notes a stream that is ahead of us. */
+static void
+check_ahead(MongoContext *context, Activation *activation, int32_t stream_id, uint64_t lsn,
+			StorageError *error)
 {
 	StreamBinding other;
 
-	if (lsn <= activation->writer->position.last_checkpoint_lsn)
-		return false;
-	return binding_read(context, stream_id, &other, error) &&
-		is_comparable(&activation->own, &other, lsn);
+	if (lsn > activation->writer->position.last_checkpoint_lsn &&
+		binding_read(context, stream_id, &other, error) &&
+		is_comparable(&activation->own, &other, lsn))
+	{
+		activation->ahead_stream = stream_id;
+		activation->ahead_lsn = lsn;
+	}
 }
 
 #define MAX_SERVED	16			/* contract: there is at most one */
 
 static bool
-check_served(MongoContext *context, Activation *activation, bool *ahead, StorageError *error)
+check_served(MongoContext *context, Activation *activation, StorageError *error)
 {
 	bson_t		filter = BSON_INITIALIZER;
 	mongoc_cursor_t *cursor;
@@ -372,7 +376,8 @@ check_served(MongoContext *context, Activation *activation, bool *ahead, Storage
 	uint64_t	lsns[MAX_SERVED];
 	int			count = 0;
 
-	*ahead = false;
+	activation->ahead_stream = 0;
+	activation->ahead_lsn = STREAM_LSN_NONE;
 	build_served_filter(&filter, activation->writer->stream_id);
 	cursor = call_find(context, COLLECTION_STREAMS, &filter, NULL);
 	while (count < MAX_SERVED &&
@@ -386,8 +391,8 @@ check_served(MongoContext *context, Activation *activation, bool *ahead, Storage
 	}
 	mongoc_cursor_destroy(cursor);
 	bson_destroy(&filter);
-	for (int i = 0; i < count && error->kind == STORAGE_OK && !*ahead; i++)
-		*ahead = is_ahead(context, activation, ids[i], lsns[i], error);
+	for (int i = 0; i < count && error->kind == STORAGE_OK && activation->ahead_stream == 0; i++)
+		check_ahead(context, activation, ids[i], lsns[i], error);
 	return error->kind == STORAGE_OK;
 }
 
@@ -441,13 +446,11 @@ activate_body(MongoContext *context, void *arg, StorageError *error)
 {
 	Activation *activation = arg;
 	Writer	   *writer = activation->writer;
-	bool		ahead;
 	bool		matched;
 
-	activation->done = false;
-	if (!check_served(context, activation, &ahead, error))
+	if (!check_served(context, activation, error))
 		return false;
-	if (ahead)
+	if (activation->ahead_stream != 0)
 		return true;
 	if (!set_active(context, writer, &matched, error))
 		return false;
@@ -458,10 +461,17 @@ activate_body(MongoContext *context, void *arg, StorageError *error)
 						  (int) writer->stream_id);
 		return false;
 	}
-	if (!stop_others(context, writer, error))
-		return false;
-	activation->done = true;
-	return true;
+	return stop_others(context, writer, error);
+}
+
+/* What the activation waits for, for the main thread to show. */
+static void
+note_ahead(Writer *writer, const Activation *activation)
+{
+	pthread_mutex_lock(&writer->thread->mutex);
+	writer->progress.ahead_stream = activation->ahead_stream;
+	writer->progress.ahead_lsn = activation->ahead_lsn;
+	pthread_mutex_unlock(&writer->thread->mutex);
 }
 
 /*
@@ -472,19 +482,20 @@ bool
 try_activate(MongoContext *context, Writer *writer, StorageError *error)
 {
 	Activation	activation = {.writer = writer};
-	bool		ahead;
 	bool		ok;
 
 	if (!binding_read(context, writer->stream_id, &activation.own, error) ||
-		!check_served(context, &activation, &ahead, error))
+		!check_served(context, &activation, error))
 		return false;
-	if (ahead)
-		return true;
-	/* the served stream's flushes write the document that is stopped here */
-	ok = writer_run_in_turn(context, writer, activate_body, &activation, NULL, error);
+	ok = activation.ahead_stream != 0 ||
+		/* the served stream's flushes write the document that is stopped here */
+		writer_run_in_turn(context, writer, activate_body, &activation, NULL, error);
 	if (!ok && error->kind == STORAGE_CHANGED)
 		set_mismatch_error(context, writer, error);
-	if (ok && activation.done)
-		writer->position.active = true;
+	if (ok)
+	{
+		writer->position.active = activation.ahead_stream == 0;
+		note_ahead(writer, &activation);
+	}
 	return ok;
 }

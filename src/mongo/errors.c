@@ -122,12 +122,50 @@ is_connection_domain(uint32_t domain)
 		domain == MONGOC_ERROR_PROTOCOL;
 }
 
+/*
+ * Has the driver taken all hosts for no members?  Those that answer with another
+ * set name, or none, it leaves out, and says nothing of them.
+ */
+static bool
+no_host_is_member(MongoContext *context)
+{
+	mongoc_server_description_t **servers;
+	size_t		count = 0;
+
+	if (context->client == NULL || mongoc_uri_get_replica_set(context->thread->uri) == NULL)
+		return false;
+	servers = mongoc_client_get_server_descriptions(context->client, &count);
+	mongoc_server_descriptions_destroy_all(servers, count);
+	return count == 0;
+}
+
+/*
+ * The driver's text about a connection without what only its programmers read.  A name
+ * of the replica set that no host has is said first: that does not pass by itself.
+ */
+static void
+connection_text(MongoContext *context, const char *text, char *out, size_t size)
+{
+	static const char noise[] = " (`serverSelectionTryOnce` set)";
+	const char *at = strstr(text, noise);
+	const char *cause = "";
+
+	/* in brackets: why hosts did not answer, in our own words (socket.c) */
+	if (strchr(text, '[') == NULL && no_host_is_member(context))
+		cause = "no host of the URI is a member of the replica set that it names; ";
+	if (at != NULL)
+		snprintf(out, size, "%s%.*s%s", cause, (int) (at - text), text, at + sizeof(noise) - 1);
+	else
+		snprintf(out, size, "%s%s", cause, text);
+}
+
 void
 storage_error_from_driver(MongoContext *context, StorageError *error, const char *doing,
 						  const bson_error_t *driver_error, const bson_t *reply)
 {
 	const char *database = context->thread->database;
 	const ServerCode *known;
+	char		text[sizeof(driver_error->message) + 80];
 
 	context->transient = reply != NULL &&
 		mongoc_error_has_label(reply, "TransientTransactionError");
@@ -144,9 +182,12 @@ storage_error_from_driver(MongoContext *context, StorageError *error, const char
 		storage_error_set(error, STORAGE_AUTH, "authentication failed while %s in database \"%s\"",
 						  doing, database);
 	else if (is_connection_domain(driver_error->domain))
+	{
+		connection_text(context, driver_error->message, text, sizeof(text));
 		storage_error_set(error, context->tls_failed ? STORAGE_TLS : STORAGE_UNREACHABLE,
 						  "connection failed while %s in database \"%s\": %s",
-						  doing, database, driver_error->message);
+						  doing, database, text);
+	}
 	else if (is_server_domain(driver_error->domain))
 	{
 		known = find_server_code((int32_t) driver_error->code);

@@ -47,7 +47,7 @@ typedef struct StorageError
 {
 	StorageErrorKind kind;
 	int32_t		server_code;
-	char		message[384];
+	char		message[640];
 } StorageError;
 
 /* ---------------------------------------------------------------- target */
@@ -133,6 +133,7 @@ typedef struct StreamSummary
 	char		slot_name[STREAM_SLOT_NAME_LEN];
 	bool		bound;			/* has a binding of ours (any cluster) */
 	bool		bound_here;		/* ... to this cluster and database */
+	char		owner[256];		/* whom it is bound to, for messages; empty: nobody */
 	bool		untouched;		/* no replicator has written anything for it yet */
 } StreamSummary;
 
@@ -144,6 +145,7 @@ typedef struct SourceIdentity
 	char		database_name[64];
 	uint32_t	timeline;
 	char		host[256];		/* host name and data directory, or pgsync.cluster_id */
+	char		place[256];		/* host name and data directory, whatever the setting says */
 } SourceIdentity;
 
 /* a source_tables document with our copy progress */
@@ -209,6 +211,15 @@ typedef struct StorageListStreams
 } StorageListStreams;
 extern void storage_list_streams(MongoContext *context, void *arg, StorageError *error);
 
+/* what a binding has that we have not, the most telling first */
+typedef enum BindingDifference
+{
+	BINDING_UNKNOWN,			/* there is none: written by another replicator */
+	BINDING_DATABASE,			/* another cluster, or another database of it */
+	BINDING_PLACE,				/* this cluster at another place: copied or moved */
+	BINDING_CLUSTER_ID			/* here, but pgsync.cluster_id was set, changed or removed */
+} BindingDifference;
+
 /*
  * Takes the stream's lock and binds the stream to us.  STORAGE_LOCK_LOST when a
  * foreign replicator holds the lock (message names since when it would expire);
@@ -220,6 +231,7 @@ typedef struct StorageOpenStream
 	SourceIdentity self;		/* in */
 	int32_t		stream_id;		/* in */
 	StreamDoc  *stream;			/* out, own arena; stream_doc_free() */
+	BindingDifference difference;	/* out, with STORAGE_BINDING */
 } StorageOpenStream;
 extern void storage_open_stream(MongoContext *context, void *arg, StorageError *error);
 extern void stream_doc_free(StreamDoc *stream);
@@ -234,13 +246,9 @@ extern void storage_store_start_xid(MongoContext *context, void *arg, StorageErr
 extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
 
 /*
- * Renews a held lock now; STORAGE_LOCK_LOST if it is not ours.  The thread does so by
- * itself when nothing was written for a while; that it failed shows in writer_progress().
- */
-extern void storage_renew_lock(MongoContext *context, void *unused, StorageError *error);
-
-/*
- * Deploys a config as a new PROCESSING stream bound to self (contract 2).
+ * Deploys a config as a new PROCESSING stream bound to self (contract 2).  Given by
+ * content, it does not take the storage from another cluster or database:
+ * STORAGE_BINDING when the newest live stream is bound to one.
  * replaces: id of the stream whose slot was lost (it becomes ERRORED if ACTIVE,
  * STOP if PROCESSING; contract 2 "Slot lost"), or 0.  source_stream: take content and
  * plan from this stream instead of content, or 0.

@@ -291,6 +291,11 @@ extern bool lock_stream(MongoContext *context, int32_t stream_id, const StreamSt
 						int state_count, const char *known_lock, const char *new_lock,
 						bson_t *document, StorageError *error);
 extern void hold_stream(MongoContext *context, int32_t stream_id, const char *lock_id);
+/*
+ * Renews a held lock now; STORAGE_LOCK_LOST if it is not ours.  The thread does so when
+ * nothing was written for a while; that it failed shows in writer_progress().
+ */
+extern void storage_renew_lock(MongoContext *context, void *unused, StorageError *error);
 
 /* Filter of the held stream's document: _id and our lock. */
 extern void append_held_filter(MongoContext *context, bson_t *filter);

@@ -42,6 +42,7 @@ append_identity(bson_t *document, const SourceIdentity *self)
 	BSON_APPEND_UTF8(document, "database_name", self->database_name);
 	BSON_APPEND_INT64(document, "timeline", self->timeline);
 	BSON_APPEND_UTF8(document, "host", self->host);
+	BSON_APPEND_UTF8(document, "place", self->place);
 }
 
 void
@@ -66,6 +67,7 @@ binding_decode(const bson_t *document, StreamBinding *binding)
 	copy_text(document, "database_name", binding->identity.database_name,
 			  sizeof(binding->identity.database_name));
 	copy_text(document, "host", binding->identity.host, sizeof(binding->identity.host));
+	copy_text(document, "place", binding->identity.place, sizeof(binding->identity.place));
 	copy_text(document, "lock_id", binding->lock_id, sizeof(binding->lock_id));
 	if (find_field(document, "session", &field) && BSON_ITER_HOLDS_BINARY(&field))
 	{
@@ -110,6 +112,28 @@ binding_history_changed(const StreamBinding *binding, uint64_t last_checkpoint_l
 {
 	return binding->exists && binding->history_changed &&
 		binding->history_lsn == last_checkpoint_lsn;
+}
+
+void
+identity_describe(const SourceIdentity *identity, char text[OWNER_TEXT_SIZE])
+{
+	snprintf(text, OWNER_TEXT_SIZE,
+			 "database \"%s\" of the cluster with system identifier %" PRIu64 " (%.120s)",
+			 identity->database_name, identity->system_identifier, identity->host);
+}
+
+/*
+ * The setting that names a cluster may have been set, changed or removed since.  An
+ * old binding has no place: its host is one, unless the setting was set then.
+ */
+bool
+binding_same_place(const StreamBinding *binding, const SourceIdentity *self)
+{
+	const char *place = binding->identity.place[0] != '\0' ? binding->identity.place :
+		binding->identity.host;
+
+	return binding_matches(binding, self) && self->place[0] != '\0' &&
+		strcmp(place, self->place) == 0;
 }
 
 /*

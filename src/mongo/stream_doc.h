@@ -33,6 +33,11 @@ extern void binding_decode(const bson_t *document, StreamBinding *binding);
 extern bool binding_history_changed(const StreamBinding *binding, uint64_t last_checkpoint_lsn);
 /* is it the same cluster and database? */
 extern bool binding_matches(const StreamBinding *binding, const SourceIdentity *self);
+/* "database "x" of the cluster with system identifier 7 (host:/data)" */
+#define OWNER_TEXT_SIZE	256
+extern void identity_describe(const SourceIdentity *identity, char text[OWNER_TEXT_SIZE]);
+/* is it of this server, as far as host name and data directory tell? */
+extern bool binding_same_place(const StreamBinding *binding, const SourceIdentity *self);
 /* is it that of an earlier process of this very server, on this timeline or an older one? */
 extern bool binding_is_predecessor(const StreamBinding *binding, const SourceIdentity *self);
 /* the fields that name a source */

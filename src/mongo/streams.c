@@ -155,6 +155,8 @@ storage_list_streams(MongoContext *context, void *arg, StorageError *error)
 		summary->bound = binding.exists;
 		summary->bound_here = binding_matches(&binding, &list->self);
 		if (binding.exists)
+			identity_describe(&binding.identity, summary->owner);
+		if (binding.exists)
 			summary->untouched = false;
 		else if (summary->untouched &&
 				 has_source_tables(context, summary->id, &tables, error))
@@ -307,12 +309,19 @@ typedef struct OpenRequest
 } OpenRequest;
 
 static void
-set_binding_error(StorageError *error, int32_t stream_id, const SourceIdentity *identity)
+set_binding_error(StorageError *error, OpenRequest *request)
 {
+	const SourceIdentity *self = &request->open->self;
+	char		stored[OWNER_TEXT_SIZE];
+	char		here[OWNER_TEXT_SIZE];
+
+	identity_describe(&request->binding.identity, stored);
+	identity_describe(self, here);
 	storage_error_set(error, STORAGE_BINDING,
-					  "replication stream %d belongs to database \"%s\" of the cluster with system identifier %" PRIu64 " (%s)",
-					  (int) stream_id, identity->database_name, identity->system_identifier,
-					  identity->host);
+					  "replication stream %d belongs to another place; stored: %s; this server: %s",
+					  (int) request->open->stream_id, stored, here);
+	request->open->difference = !binding_matches(&request->binding, self) ? BINDING_DATABASE :
+		binding_same_place(&request->binding, self) ? BINDING_CLUSTER_ID : BINDING_PLACE;
 }
 
 /* May we use the stream?  Judged before anything is written. */
@@ -333,7 +342,7 @@ check_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 		if (!binding_matches(&request->binding, self) ||
 			(bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0))
 		{
-			set_binding_error(error, stream_id, bound);
+			set_binding_error(error, request);
 			return false;
 		}
 		return true;

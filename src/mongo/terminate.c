@@ -266,8 +266,9 @@ clean_collection(Cleaner *cleaner, const char *collection, const bson_t *filter,
 			done = false;
 			memset(error, 0, sizeof(*error));
 		}
+		/* half of the time is for those who serve */
 		if (!done)
-			context_sleep(cleaner->context, (int) (elapsed / 5000));	/* 0.2 x, in ms */
+			context_sleep(cleaner->context, (int) (elapsed / 1000));
 	}
 	return true;
 }

@@ -52,16 +52,26 @@ reread_request_free(RereadRequest *request)
 	free(node);
 }
 
+/* One hold stands for all requests that let the same position be stored. */
 static bool
 hold_position(Writer *writer, uint64_t lsn)
 {
-	RereadHold *hold = malloc(sizeof(RereadHold));
+	RereadHold *hold = writer->last_hold;
 
+	if (hold != NULL && hold->lsn == lsn)
+	{
+		hold->number = writer->reread_number;
+		return true;
+	}
+	hold = malloc(sizeof(RereadHold));
 	if (hold == NULL)
 		return false;
 	*hold = (RereadHold) {writer->reread_number, lsn, NULL};
-	*writer->holds_tail = hold;
-	writer->holds_tail = &hold->next;
+	if (writer->last_hold != NULL)
+		writer->last_hold->next = hold;
+	else
+		writer->holds = hold;
+	writer->last_hold = hold;
 	return true;
 }
 
@@ -94,6 +104,7 @@ publish_rereads(Writer *writer, const Flush *flush, uint64_t lsn)
 		pthread_mutex_lock(&writer->thread->mutex);
 		*writer->rereads_tail = &node->request;
 		writer->rereads_tail = &node->request.next;
+		writer->reread_bytes += sizeof(RereadNode) + wanted->key.len;
 		writer->progress.rereads++;
 		pthread_mutex_unlock(&writer->thread->mutex);
 	}
@@ -109,7 +120,7 @@ drop_answered_holds(Writer *writer, uint64_t answered)
 	{
 		writer->holds = hold->next;
 		if (writer->holds == NULL)
-			writer->holds_tail = &writer->holds;
+			writer->last_hold = NULL;
 		free(hold);
 	}
 }
@@ -125,9 +136,21 @@ writer_take_rereads(MongoThread *thread)
 		list = thread->writer->rereads;
 		thread->writer->rereads = NULL;
 		thread->writer->rereads_tail = &thread->writer->rereads;
+		thread->writer->reread_bytes = 0;
 	}
 	pthread_mutex_unlock(&thread->mutex);
 	return list;
+}
+
+size_t
+writer_reread_bytes(MongoThread *thread)
+{
+	size_t		bytes;
+
+	pthread_mutex_lock(&thread->mutex);
+	bytes = thread->writer != NULL ? thread->writer->reread_bytes : 0;
+	pthread_mutex_unlock(&thread->mutex);
+	return bytes;
 }
 
 /* ---------------------------------------------------------------- start and end */
@@ -194,7 +217,6 @@ writer_start(MongoThread *thread, const StreamDoc *stream, const WriterOptions *
 	stream_collection_name(writer->rows_collection, COLLECTION_ROW_STATE, stream->id);
 	writer->submitted_tail = &writer->submitted;
 	writer->rereads_tail = &writer->rereads;
-	writer->holds_tail = &writer->holds;
 	init_position(writer, stream);
 	init_progress(writer, stream);
 	writer->format = storage_format(stream->storage_version);
@@ -243,6 +265,7 @@ writer_destroy(Writer *writer)
 		reread_request_free(request);
 	}
 	drop_answered_holds(writer, UINT64_MAX);
+	removal_free(writer);
 	ledger_release(writer->ledger);
 	arena_destroy(writer->rows_arena);
 	arena_destroy(writer->arena);
@@ -550,10 +573,7 @@ step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageErro
 		flush.point.item = item->next;
 	if (!write_flush(writer, &flush, context, error))
 		return false;
-	if (complete)
-		memset(&writer->removed_to, 0, sizeof(writer->removed_to));
-	else if (flush.rows.touch_count > 0)
-		writer->removed_to = flush.rows.touches[flush.rows.touch_count - 1].entry->id;
+	removal_advance(writer, &flush, complete);
 	return true;
 }
 

@@ -75,7 +75,7 @@ typedef enum RowChangeKind
 {
 	ROW_INSERT,
 	ROW_UPDATE,
-	ROW_DELETE,
+	ROW_DELETE,					/* also of a row whose new version has no key: row holds the error */
 	ROW_COPY,					/* initial copy: skipped when the row's state exists */
 	ROW_REREAD					/* whole current row read by key: replaces what is stored */
 } RowChangeKind;
@@ -100,6 +100,8 @@ typedef struct RowChange
 	 */
 	SyncValue  *values;
 	SyncString	reread_key;		/* opaque to the writer */
+
+	const char *name;			/* for messages, of a row that may be rejected; or NULL */
 } RowChange;
 
 typedef struct WriteItem
@@ -177,6 +179,8 @@ typedef struct WriterProgress
 	int64_t		source_time_us; /* commit time of the last stored source transaction */
 	bool		snapshot_done;
 	bool		active;			/* the stream is the served one */
+	int32_t		ahead_stream;	/* activation waits for this one's checkpoint to be reached; */
+	uint64_t	ahead_lsn;		/* ... 0: it does not */
 	int64_t		flushes;
 	int64_t		transactions;	/* source transactions */
 	int64_t		rows;			/* row changes */
@@ -195,6 +199,8 @@ typedef struct WriterProgress
 extern void writer_progress(MongoThread *thread, WriterProgress *progress);
 /* NULL: none.  The list and its members are the caller's: reread_request_free() */
 extern RereadRequest *writer_take_rereads(MongoThread *thread);
+/* what the requests take that nobody has taken yet: the queue's bound does not count them */
+extern size_t writer_reread_bytes(MongoThread *thread);
 extern void reread_request_free(RereadRequest *request);
 
 #endif							/* PGSYNC_WRITER_H */

@@ -5,8 +5,11 @@
  *
  *		writer.c	queue, progress, one step: what is done next
  *		batch.c		batches and source tables
- *		group.c		which items make a flush: scan, look up row state, apply
+ *		group.c		which items make a flush: scan, and what is not a row
+ *		row_lookup.c	stored row state of the rows in it
+ *		row_apply.c	what a changed row does
  *		row_map.c	row state within a flush
+ *		removal.c	a table's rows are removed
  *		flush.c		the transaction
  *		checkpoint.c	positions, write checkpoints, activation
  *
@@ -138,6 +141,12 @@ typedef struct FlushPoint
 	const SourceTableDoc *copied;	/* last chunk's table */
 } FlushPoint;
 
+typedef enum ApplyResult
+{
+	APPLY_DONE,
+	APPLY_STOP					/* the item must wait for the next flush */
+} ApplyResult;
+
 typedef struct Flush
 {
 	Writer	   *writer;
@@ -153,6 +162,8 @@ typedef struct Flush
 	WantedReread *rereads;
 	size_t		reread_capacity;
 	bool		single_row;		/* one row with more ops than a flush takes */
+	size_t		removed_to;		/* of what was read ahead for a removal */
+	const char *row_name;		/* of the row being applied; NULL: not known */
 	char		row_error[384];
 
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */
@@ -169,6 +180,12 @@ typedef struct Flush
 	int64_t		began;			/* its last try, by monotonic_us() */
 } Flush;
 
+static inline uint64_t
+later_lsn(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* ---------------------------------------------------------------- writer */
 
 /* counts answers; lives as long as the writer or any request */
@@ -181,10 +198,22 @@ typedef struct RereadLedger
 /* a position must not be stored while an answer from before it is missing */
 typedef struct RereadHold
 {
-	uint64_t	number;
+	uint64_t	number;			/* of the last request that it stands for */
 	uint64_t	lsn;			/* the last position that may be stored */
 	struct RereadHold *next;
 } RereadHold;
+
+/* how far the removal that is going on has come, and what was read ahead for it */
+typedef struct Removal
+{
+	bool		begun;			/* rows up to last, by row id, are removed */
+	RowId		last;
+	uint8_t    *bytes;			/* row state documents, one after the other */
+	size_t		len;
+	size_t		capacity;
+	size_t		at;				/* where the next flush goes on */
+	bool		exhausted;		/* no row follows them */
+} Removal;
 
 struct Writer
 {
@@ -203,6 +232,7 @@ struct Writer
 	WriterProgress progress;
 	RereadRequest *rereads;
 	RereadRequest **rereads_tail;
+	size_t		reread_bytes;	/* of rereads */
 
 	/* the thread's own */
 	BatchNode  *first;
@@ -212,24 +242,43 @@ struct Writer
 	int64_t		sequence;		/* op_id_sequence.main was at least this */
 	uint64_t	open_transaction;
 	uint64_t	chunk;
-	RowId		removed_to;		/* how far the removal that is going on has come */
+	Removal		removal;
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
 	RereadHold *holds;
-	RereadHold **holds_tail;
+	RereadHold *last_hold;
 	uint64_t	reread_number;
 };
 
 /* group.c */
 extern void flush_init(Flush *flush, Writer *writer);
 extern bool flush_collect(Flush *flush, MongoContext *context, StorageError *error);
+extern void set_out_of_memory(StorageError *error);
+/* guard must be set */
+extern void flush_make_ready(Flush *flush);
+extern void flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
+							 const SourceTableId *id);
+/* after a row: its sizes belong to the point, and what it is part of must end first */
+extern void flush_save_sizes(Flush *flush);
+extern void flush_raise_fences(FlushPoint *point);
+extern void flush_restore(Flush *flush, const FlushPoint *point);
+
+/* row_lookup.c */
+extern bool look_up_states(Flush *flush, MongoContext *context, bool ids_only,
+						   StorageError *error);
+extern bool look_up_first_row(Flush *flush, MongoContext *context, StorageError *error);
+
+/* row_apply.c: guard must be set */
+extern ApplyResult apply_change(Flush *flush, const RowChange *row);
+extern void remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key);
+
+/* removal.c */
 extern bool flush_collect_removal(Flush *flush, MongoContext *context,
 								  const SourceTableId *table, bool *complete,
 								  StorageError *error);
-/* guard must be set */
-extern void flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
-							 const SourceTableId *id);
+extern void removal_advance(Writer *writer, const Flush *flush, bool complete);
+extern void removal_free(Writer *writer);
 
 /* flush.c: writes it, in as many transactions as it takes; durable on return */
 extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);

@@ -38,6 +38,7 @@
 /* between looks at the label while waiting for a position, in ms */
 #define WAIT_LOOK_MS	1000
 
+PGSYNC_FUNCTION(pgsync_check_preloaded);
 PGSYNC_FUNCTION(pgsync_start);
 PGSYNC_FUNCTION(pgsync_stop);
 PGSYNC_FUNCTION(pgsync_wait_for_lsn);
@@ -60,33 +61,17 @@ check_server(void)
 				 errhint("Set wal_level to \"logical\" and restart the server.")));
 }
 
-static bool
-is_set(const char *name, char *const *variable)
-{
-	char	   *value = pgsync_database_setting(name, *variable);
-
-	return value != NULL && value[0] != '\0';
-}
-
+/* What a worker would end with at once. */
 static void
-check_settings(const PgsyncSettings *settings)
+check_target(const PgsyncSettings *settings)
 {
-	const char *database = get_database_name(MyDatabaseId);
+	char	   *uri;
 
-	if (!is_set("pgsync.mongodb_uri_file", settings->mongodb_uri_file) &&
-		!is_set("pgsync.mongodb_uri", settings->mongodb_uri))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no MongoDB server is configured for database \"%s\"", database),
-				 errhint("Write its URI to a file that only the server's user can read, then: ALTER DATABASE %s SET pgsync.mongodb_uri_file = '/path/of/the/file';",
-						 quote_identifier(database))));
-	if (!is_set("pgsync.mongodb_database", settings->mongodb_database))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no MongoDB database is configured for database \"%s\"", database),
-				 errdetail("It must be the one that the PowerSync API is configured with."),
-				 errhint("ALTER DATABASE %s SET pgsync.mongodb_database = 'name';",
-						 quote_identifier(database))));
+	check_encoding();
+	uri = target_uri(settings);
+	explicit_bzero(uri, strlen(uri));
+	pfree(uri);
+	pfree(target_database(settings));
 }
 
 /* Also when another replicator's slots fill the server: ours could not be made. */
@@ -170,12 +155,51 @@ check_processes(void)
 				 errhint("Raise max_worker_processes and restart the server.")));
 }
 
+/* CREATE EXTENSION calls it: an error would keep a dump from being restored. */
+Datum
+pgsync_check_preloaded(PG_FUNCTION_ARGS)
+{
+	if (Preloaded.shared != NULL)
+		PG_RETURN_VOID();
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("pgsync is not preloaded"),
+			 errdetail("Its background workers and shared memory are set up when the server starts."),
+			 errhint("Add \"%s\" to shared_preload_libraries and restart the server.",
+					 PGSYNC_LIBRARY)));
+	if (database_switch_get() == DATABASE_ON)
+		ereport(WARNING,
+				(errmsg("replication of this database is switched on"),
+				 errdetail("It begins when the server is started with pgsync preloaded."),
+				 errhint("If it is not wanted, call pgsync_stop() then.")));
+	PG_RETURN_VOID();
+}
+
 /* As SECURITY LABEL does: two sessions must not change the label at once. */
 static DatabaseSwitch
 lock_switch(void)
 {
 	LockSharedObject(DatabaseRelationId, MyDatabaseId, 0, ShareUpdateExclusiveLock);
 	return database_switch_get();
+}
+
+/* Is there something that has failed or stopped, and that trying again can mend? */
+static bool
+has_failed(PgsyncShared *shared)
+{
+	bool		found = false;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->max_workers && !found; i++)
+	{
+		WorkerEntry *entry = &shared->workers[i];
+
+		found = entry->in_use && entry->database == MyDatabaseId && !entry->launched &&
+			(entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED ||
+			 entry->phase == PHASE_HISTORY_CHANGED || entry->phase == PHASE_NO_EXTENSION);
+	}
+	LWLockRelease(&shared->lock);
+	return found;
 }
 
 /*
@@ -190,7 +214,7 @@ pgsync_start(PG_FUNCTION_ARGS)
 
 	check_server();
 	PreventCommandIfReadOnly("pgsync_start()");
-	check_settings(&preloaded->settings);
+	check_target(&preloaded->settings);
 	state = lock_switch();
 	if (state != DATABASE_ON)
 	{
@@ -200,7 +224,9 @@ pgsync_start(PG_FUNCTION_ARGS)
 		database_switch_set(MyDatabaseId, DATABASE_ON);
 	}
 	recheck_at_commit(MyDatabaseId);
-	PG_RETURN_TEXT_P(cstring_to_text(state == DATABASE_ON ? "already started" : "started"));
+	PG_RETURN_TEXT_P(cstring_to_text(state != DATABASE_ON ? "started" :
+									 has_failed(preloaded->shared) ?
+									 "already started; trying again now" : "already started"));
 }
 
 /* ---------------------------------------------------------------- stop */
@@ -253,6 +279,8 @@ pgsync_stop(PG_FUNCTION_ARGS)
 	StringInfoData slots;
 	int			count;
 
+	const char *done;
+
 	(void) pgsync_preloaded();
 	if (RecoveryInProgress())
 		check_server();
@@ -261,14 +289,20 @@ pgsync_stop(PG_FUNCTION_ARGS)
 	if (state == DATABASE_NONE)
 		PG_RETURN_TEXT_P(cstring_to_text("not started"));
 
-	database_switch_set(MyDatabaseId, drop_slot ? DATABASE_NONE : DATABASE_OFF);
-	recheck_at_commit(InvalidOid);
+	if (state == DATABASE_OFF && !drop_slot)
+		done = "already stopped";
+	else
+	{
+		database_switch_set(MyDatabaseId, drop_slot ? DATABASE_NONE : DATABASE_OFF);
+		recheck_at_commit(InvalidOid);
+		done = IsTransactionBlock() ? "to be stopped when this transaction commits" : "stopped";
+	}
 
 	initStringInfo(&slots);
 	count = describe_slots(&slots);
 	if (count == 0)
-		PG_RETURN_TEXT_P(cstring_to_text("stopped; there is no replication slot"));
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("stopped; %s: %s",
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s; there is no replication slot", done)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s; %s: %s", done,
 											  drop_slot ? "replication slots to be dropped, and the WAL kept for them" :
 											  "WAL kept for replication slots until replication goes on",
 											  slots.data)));

@@ -56,7 +56,8 @@
 /*
  * Waits until every transaction that may have written its commit record
  * before now is over: such a transaction is invisible to a snapshot taken now,
- * and the slot does not stream it.  Called before the first chunk.
+ * and the stream does not bring it (any more).  Called before the first chunk, and
+ * before rows are read again.
  */
 static void
 wait_for_stragglers(void)
@@ -128,10 +129,10 @@ tid_decode(uint64_t encoded, ItemPointer tid)
 
 /*
  * WAL position that the next rows must not be visible before; flushed, so that
- * no row of a commit that a crash would undo is ever sent.
+ * no row of a commit that a crash, or a failover, would undo is ever sent.
  */
 static XLogRecPtr
-write_fence(void)
+write_fence(Worker *worker)
 {
 	XLogRecPtr	fence;
 
@@ -141,6 +142,7 @@ write_fence(void)
 	fence = LogLogicalMessage(FENCE_PREFIX, "fence", 5, false);
 #endif
 	XLogFlush(fence);
+	slot_wait_for_standbys(worker, fence);
 	return fence;
 }
 
@@ -278,7 +280,7 @@ copy_chunk(Worker *worker, Oid relid, KnownTable **known_result, int done)
 	CommitTransactionCommand();
 
 	/* everything the snapshot saw was in the WAL before this */
-	begin->lsn = write_fence();
+	begin->lsn = write_fence(worker);
 	known->doc.fence = begin->lsn;
 	known->doc.snapshot_done = !more;
 	if (!more)
@@ -324,6 +326,7 @@ copy_tables(Worker *worker)
 	List	   *oids;
 	ListCell   *cell;
 	int			done = 0;
+	XLogRecPtr	fence;
 	MemoryContext old;
 
 	worker_set_phase(worker, PHASE_COPYING);
@@ -358,7 +361,8 @@ copy_tables(Worker *worker)
 	list_free(oids);
 	finish_vanished_tables(worker);
 
-	write_batch_add(worker_batch(worker), WRITE_SNAPSHOT_DONE, write_fence());
+	fence = write_fence(worker);
+	write_batch_add(worker_batch(worker), WRITE_SNAPSHOT_DONE, fence);
 	worker_submit(worker);
 	worker_wait_until_stored(worker);
 	worker->stream->snapshot_done = true;
@@ -447,9 +451,17 @@ fetch_row(Relation relation, const SyncString *key, TupleTableSlot *slot)
 }
 
 /*
- * One row, as it is now, sent as ROW_REREAD in a chunk with a fence.  A row that is
- * gone is deleted by the stream.  A table that has another shape now cannot be
- * read for the stream, which has not got there yet: the stream begins anew.
+ * One row, as it is now, sent as ROW_REREAD in a chunk with a fence.
+ *
+ * A row that is not there needs nothing: whatever has been decoded is visible
+ * here (wait_for_stragglers), the change that asks included, so a later
+ * transaction deleted the row, gave it another key, or emptied or dropped the table.
+ * Either that is decoded already, and the writer has its removal behind the change
+ * that asked, or it is yet to come, and the fence keeps the old state from being
+ * published before.
+ *
+ * A table that has another shape now cannot be read for the stream, which has not
+ * got there yet: the stream begins anew.
  */
 static void
 reread_row(Worker *worker, RereadRequest *request)
@@ -495,7 +507,7 @@ reread_row(Worker *worker, RereadRequest *request)
 	if (reason != NULL)
 		worker_replace_stream(worker, reason);
 
-	begin->lsn = write_fence();
+	begin->lsn = write_fence(worker);
 	/* the chunk's end carries no table: there is no progress to store */
 	write_batch_add(worker_batch(worker), WRITE_CHUNK_END, begin->lsn);
 	worker->in_chunk = false;
@@ -535,6 +547,7 @@ reread_rows(Worker *worker)
 	relation_cache_invalidate_all();
 	worker->rereading = true;
 	set_decoding_flag(false);
+	wait_for_stragglers();
 	for (; requests != NULL; requests = next)
 	{
 		next = requests->next;

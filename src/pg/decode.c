@@ -26,6 +26,17 @@
 #include "varatt.h"
 #endif
 
+#include "core/identity.h"
+
+/*
+ * The upper limit of "pgsync.row_limit".  Not the setting itself: a row stored
+ * under a larger one must still be found.
+ */
+#define LARGEST_IDENTITY	((Size) 15 * 1024 * 1024)
+
+/* what a row that may be too large for a document takes at least, once evaluated */
+#define NAMED_ROW_BYTES		((Size) 1024 * 1024)
+
 #if PG_VERSION_NUM < 160000
 extern PGSYNC_EXPORT void _PG_output_plugin_init(OutputPluginCallbacks *callbacks);
 #endif
@@ -76,21 +87,17 @@ decode_begin_write(Worker *worker)
 }
 
 /*
- * The key under which the row was stored before, if the old tuple tells.
+ * The key that identity columns give; false if they are too large to have been
+ * stored under any setting: such a row is in no bucket.
  */
 static bool
-old_key(RelationEntry *entry, HeapTuple old_tuple, TupleDesc desc, SyncArena *scratch,
-		SourceKey *key)
+key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, SyncValue *values,
+			   SyncArena *scratch, SourceKey *key)
 {
-	Datum	   *datums = entry->datums + desc->natts;
-	bool	   *nulls = entry->nulls + desc->natts;
-
-	if (old_tuple == NULL || entry->row_type.identity_count == 0)
+	if (!row_convert_some(entry->conversion, datums, nulls, entry->row_type.identity,
+						  entry->row_type.identity_count, LARGEST_IDENTITY, scratch, values))
 		return false;
-	heap_deform_tuple(old_tuple, desc, datums, nulls);
-	row_convert_some(entry->conversion, datums, nulls, entry->row_type.identity,
-					 entry->row_type.identity_count, scratch, entry->old_values);
-	source_key_of_row(&entry->row_type, entry->old_values, scratch, key);
+	source_key_of_row(&entry->row_type, values, scratch, key);
 	return true;
 }
 
@@ -147,23 +154,31 @@ complete_identity(RelationEntry *entry, const Datum *old_datums, const bool *old
 	return true;
 }
 
+/*
+ * A row above the limit.  It is named by its identity alone; where that is too large,
+ * as a whole row can be, it was never stored and is not now, and what remains of
+ * the change is that the row left its former key.
+ */
 static void
-evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, TupleDesc desc,
-			 bool in_stream, RowChange *change, Worker *worker, SyncArena *arena)
+reject_row(RelationEntry *entry, RowChange *change, Worker *worker, SyncArena *arena)
 {
-	Datum	   *old_datums = NULL;
-	bool	   *old_nulls = NULL;
+	report_too_large(entry, &change->row, arena);
+	if (entry->row_type.identity_count > 0 &&
+		!key_of_columns(entry, entry->datums, entry->nulls, entry->values, worker->scratch,
+						&change->after))
+		change->kind = ROW_DELETE;
+}
+
+/* The new row's values are in entry->datums; old_datums: NULL, or those of the old one. */
+static void
+evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_nulls, TupleDesc desc,
+			 RowChange *change, Worker *worker, SyncArena *arena)
+{
+	bool		in_stream = change->kind == ROW_INSERT || change->kind == ROW_UPDATE;
 	bool		out_of_line;
 	RowValueResult result;
 	Size		limit = (Size) *worker->preloaded->settings.row_limit * 1024;
 
-	heap_deform_tuple(new_tuple, desc, entry->datums, entry->nulls);
-	if (old_tuple != NULL)
-	{
-		old_datums = entry->datums + desc->natts;
-		old_nulls = entry->nulls + desc->natts;
-		heap_deform_tuple(old_tuple, desc, old_datums, old_nulls);
-	}
 	if (in_stream && !complete_identity(entry, old_datums, old_nulls))
 		worker_replace_stream(worker,
 							  psprintf("a change of table \"%s.%s\" does not hold the row's key",
@@ -174,12 +189,12 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 						 limit, in_stream, worker->scratch, entry->values, &out_of_line);
 	if (result == ROW_TOO_LARGE)
 	{
-		row_convert_some(entry->conversion, entry->datums, entry->nulls,
-						 entry->row_type.identity, entry->row_type.identity_count,
-						 worker->scratch, entry->values);
-		report_too_large(entry, &change->row, arena);
+		reject_row(entry, change, worker, arena);
+		return;
 	}
-	else if (result == ROW_INCOMPLETE)
+	if (entry->row_type.identity_count > 0)
+		source_key_of_row(&entry->row_type, entry->values, worker->scratch, &change->after);
+	if (result == ROW_INCOMPLETE)
 		keep_incomplete_values(entry, desc, change, arena);
 	else
 	{
@@ -193,6 +208,36 @@ evaluate_row(RelationEntry *entry, HeapTuple new_tuple, HeapTuple old_tuple, Tup
 	}
 }
 
+/*
+ * Rows are read again between records, so a large transaction can ask for many
+ * before the first is served.  Copying everything is then quicker, too.
+ */
+static void
+check_rereads(Worker *worker)
+{
+	if (writer_reread_bytes(worker->storage->thread) >
+		(Size) *worker->preloaded->settings.queue_size * 1024)
+		worker_replace_stream(worker, "a transaction changed more rows that have to be read again than \"pgsync.queue_size\" has room for");
+}
+
+/*
+ * A row that is not stored as it is must be found by a person: by its key, not by
+ * all of its columns.  Of those that the writer may reject the name goes along.
+ */
+static void
+name_row(RelationEntry *entry, RowChange *change, Size used, SyncArena *arena)
+{
+	char		name[ROW_NAME_SIZE];
+
+	if (entry->row_type.identity_count == 0 ||
+		(entry->identity == REPLICA_IDENTITY_FULL &&
+		 entry->row_type.identity_count == entry->row_type.column_count) ||
+		(change->row.error_count == 0 && change->values == NULL && used < NAMED_ROW_BYTES))
+		return;
+	row_name(&entry->row_type, entry->values, name, sizeof(name));
+	change->name = arena_strndup(arena, name, strlen(name));
+}
+
 void
 row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTuple old_tuple,
 			   HeapTuple new_tuple, TupleDesc desc, const SourceKey *no_identity_key)
@@ -200,20 +245,34 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 	WriteBatch *batch = worker_batch(worker);
 	SyncArena  *arena = batch->arena;
 	RowChange  *change = arena_new(arena, RowChange);
+	Datum	   *old_datums = NULL;
+	bool	   *old_nulls = NULL;
+	Size		used;
 	WriteItem  *item;
 
+	if (batch->item_count == 0 && (kind == ROW_INSERT || kind == ROW_UPDATE))
+		check_rereads(worker);
 	change->kind = kind;
+	if (old_tuple != NULL)
+	{
+		old_datums = entry->datums + desc->natts;
+		old_nulls = entry->nulls + desc->natts;
+		heap_deform_tuple(old_tuple, desc, old_datums, old_nulls);
+	}
 	if (kind != ROW_DELETE)
 	{
-		evaluate_row(entry, new_tuple, old_tuple, desc,
-					 kind == ROW_INSERT || kind == ROW_UPDATE, change, worker, arena);
+		heap_deform_tuple(new_tuple, desc, entry->datums, entry->nulls);
 		if (entry->row_type.identity_count == 0)
 			change->after = *no_identity_key;
-		else
-			source_key_of_row(&entry->row_type, entry->values, worker->scratch, &change->after);
+		used = arena_used(arena);
+		evaluate_row(entry, old_datums, old_nulls, desc, change, worker, arena);
+		if (change->kind != ROW_DELETE)
+			name_row(entry, change, arena_used(arena) - used, arena);
 	}
-	change->has_before = old_key(entry, old_tuple, desc, worker->scratch, &change->before) &&
-		(kind == ROW_DELETE ||
+	change->has_before = old_tuple != NULL && entry->row_type.identity_count > 0 &&
+		key_of_columns(entry, old_datums, old_nulls, entry->old_values, worker->scratch,
+					   &change->before) &&
+		(change->kind == ROW_DELETE ||
 		 memcmp(&change->before, &change->after, sizeof(SourceKey)) != 0);
 	change->table = source_table_retain(entry->table);
 
@@ -234,7 +293,7 @@ plugin_startup(LogicalDecodingContext *context, OutputPluginOptions *options, bo
 						PGSYNC_WORKER_LIBRARY),
 				 errhint("Use pgsync_start() to replicate, or another output plugin to read changes.")));
 	options->output_type = OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
-	options->receive_rewrites = false;
+	options->receive_rewrites = true;	/* see note_rewritten_table() */
 }
 
 static void
@@ -258,7 +317,16 @@ tuple_of(
 }
 #endif
 
-/* Once for each table: its stored rows are not what the table holds any more. */
+/* Its stored rows are not what the table holds any more. */
+static void
+mark_stale(Worker *worker, KnownTable *known)
+{
+	known->doc.stale = true;
+	decode_begin_write(worker);
+	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+}
+
+/* Once for each table. */
 static void
 note_ignored_change(Worker *worker, RelationEntry *entry)
 {
@@ -266,9 +334,7 @@ note_ignored_change(Worker *worker, RelationEntry *entry)
 
 	if (known == NULL || known->doc.stale)
 		return;
-	known->doc.stale = true;
-	decode_begin_write(worker);
-	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+	mark_stale(worker, known);
 	ereport(LOG,
 			(errmsg("updates and deletes of table \"%s.%s\" do not reach the buckets",
 					known->doc.schema, known->doc.name),
@@ -277,18 +343,55 @@ note_ignored_change(Worker *worker, RelationEntry *entry)
 	worker_show_warnings(worker);
 }
 
+/*
+ * A row of the new file of a table that ALTER TABLE writes anew.  Untouched rows
+ * can get other values by that, and the table's shape need not tell: a volatile
+ * default, USING without another type, another expression of a generated column
+ * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.
+ */
+static void
+note_rewritten_table(Worker *worker, Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+
+		if (known->dropped || known->doc.relation_id != relid || known->doc.stale)
+			continue;
+		if (!worker->was_active)
+			worker_replace_stream(worker,
+								  psprintf("table \"%s.%s\" was written anew during the initial copy",
+										   known->doc.schema, known->doc.name));
+		mark_stale(worker, known);
+		ereport(LOG,
+				(errmsg("rows of table \"%s.%s\" may be stale in the buckets",
+						known->doc.schema, known->doc.name),
+				 errdetail("An ALTER TABLE command wrote the table anew."),
+				 errhint("Deploy the rules again with pgsync_deploy() to copy it anew.")));
+		worker_show_warnings(worker);
+	}
+}
+
 static void
 plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation relation,
 			  ReorderBufferChange *change)
 {
 	Worker	   *worker = MyWorker;
-	RelationEntry *entry = relation_entry(worker, relation);
+	RelationEntry *entry;
 	HeapTuple	old_tuple = tuple_of(change->data.tp.oldtuple);
 	HeapTuple	new_tuple = tuple_of(change->data.tp.newtuple);
 	bool		has_identity;
 	MemoryContext old;
 	SourceKey	key;
 
+	if (OidIsValid(relation->rd_rel->relrewrite))
+	{
+		note_rewritten_table(worker, relation->rd_rel->relrewrite);
+		return;
+	}
+	entry = relation_entry(worker, relation);
 	if (entry == NULL)
 		return;
 	has_identity = entry->row_type.identity_count > 0;

@@ -93,10 +93,32 @@ check_plan(const SyncPlan *plan)
 				 errhint("Leave \"storage_version\" out of the sync rules.")));
 }
 
+/* Has the stream run; says so if nothing does. */
+static void
+run_deployed(PgsyncShared *shared, int32 stream)
+{
+	if (database_switch_get() != DATABASE_ON)
+	{
+		ereport(NOTICE,
+				(errmsg("replication of this database is not started"),
+				 errhint("Call pgsync_start().")));
+		return;
+	}
+	/* a worker that waits for rules takes the stream itself */
+	if (!worker_wake(shared, MyDatabaseId, 0) &&
+		!worker_request(shared, MyDatabaseId, stream))
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no free pgsync worker for replication stream %d", stream),
+				 errdetail("All %d workers are in use.", shared->max_workers),
+				 errhint("Raise pgsync.max_workers and restart the server.")));
+	worker_retry(shared, MyDatabaseId);
+}
+
 Datum
 pgsync_deploy(PG_FUNCTION_ARGS)
 {
-	text	   *rules = PG_GETARG_TEXT_PP(0);
+	text	   *rules;
 	PgsyncPreloaded *preloaded = pgsync_preloaded();
 	SyncArena  *arena = rules_arena();
 	BackendCall *call;
@@ -106,8 +128,13 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	char	   *content;
 	char	   *prefix;
 
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("rules must not be null")));
+	rules = PG_GETARG_TEXT_PP(0);
 	PreventCommandDuringRecovery("pgsync_deploy()");
-	rules_require_utf8();
+	check_encoding();
 	call = begin_call(sizeof(StorageDeploy) + VARSIZE_ANY_EXHDR(rules) + 1 + NAMEDATALEN);
 	plan = rules_plan(rules, arena, &messages);
 	if (plan == NULL)
@@ -133,13 +160,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	storage_link_run(call->link, storage_deploy, deploy, sizeof(*deploy));
 
 	/* what the storage has now is there whether or not this transaction commits */
-	if (database_switch_get() == DATABASE_ON)
-	{
-		/* a worker that waits for rules takes the stream itself */
-		if (!worker_wake(preloaded->shared, MyDatabaseId, 0))
-			(void) worker_request(preloaded->shared, MyDatabaseId, deploy->stream_id);
-		worker_retry(preloaded->shared, MyDatabaseId);
-	}
+	run_deployed(preloaded->shared, deploy->stream_id);
 	PG_RETURN_INT32(deploy->stream_id);
 }
 

@@ -59,7 +59,6 @@ typedef struct DryRun
 	const TableBinding *binding;
 	RowConversion *conversion;	/* of the columns as they are selected */
 	SyncRowType row_type;
-	bool		key_is_index;	/* else the identity is the whole row */
 	char	   *select;			/* SELECT ... FROM ONLY table */
 	Oid			owner;			/* who reads */
 	Size		limit;
@@ -256,16 +255,17 @@ convert_row(DryRun *run, HeapTuple tuple, TupleDesc desc, SyncValue *values, Dat
 	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
 	bool		out_of_line;
 	bool		fits;
+	bool		has_key;
 	int			settings = row_conversion_settings_begin();
 
 	heap_deform_tuple(tuple, desc, datums, nulls);
 	fits = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
 					   run->row_arena, values, &out_of_line) != ROW_TOO_LARGE;
-	if (!fits && run->key_is_index)
+	has_key = fits ||
 		row_convert_some(run->conversion, datums, nulls, run->row_type.identity,
-						 run->row_type.identity_count, run->row_arena, values);
+						 run->row_type.identity_count, run->limit, run->row_arena, values);
 	row_conversion_settings_end(settings);
-	*key = fits || run->key_is_index ? key_datum(run, values) : (Datum) 0;
+	*key = has_key ? key_datum(run, values) : (Datum) 0;
 	return fits;
 }
 
@@ -606,8 +606,6 @@ select_columns(DryRun *run)
 	run->row_type.column_count = count;
 	run->row_type.columns = columns;
 	run->row_type.identity = identity;
-	run->key_is_index = kind != REPLICA_IDENTITY_NOTHING &&
-		OidIsValid(identity_index(run->relation));
 	run->conversion = row_conversion_create(selected, run->owner, plan_compatibility(run->plan));
 }
 
@@ -737,7 +735,7 @@ pgsync_evaluate(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"max_rows\" must be from 1 to %d", MAX_ROWS)));
-	rules_require_utf8();
+	check_encoding();
 	run.rules_arena = rules_arena();
 	run.row_arena = rules_arena();
 	run.row_context = AllocSetContextCreate(CurrentMemoryContext, "pgsync dry run row",

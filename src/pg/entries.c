@@ -56,6 +56,8 @@ worker_phase_name(WorkerPhase phase)
 			return "stopped";
 		case PHASE_HISTORY_CHANGED:
 			return "history_changed";
+		case PHASE_UNUSED_SLOT:
+			return "slot of no stream";
 	}
 	return "unknown";
 }
@@ -99,9 +101,31 @@ entry_clear(WorkerEntry *entry, Oid database, int32 stream)
 	memset(entry, 0, offsetof(WorkerEntry, decoded_lsn));
 	entry->generation = generation;
 	entry->database = database;
-	entry->stream = stream;
 	entry->phase_since = GetCurrentTimestamp();
+	worker_entry_forget_stream(entry);
+	entry->stream = stream;
+	pg_atomic_write_u64(&entry->wakeups, 0);
+	pg_atomic_write_u32(&entry->idle, 0);
+	pg_atomic_write_u64(&entry->wanted_lsn, 0);
+	pg_atomic_write_u64(&entry->awaited_lsn, 0);
+	entry->in_use = true;
+}
+
+void
+worker_entry_forget_stream(WorkerEntry *entry)
+{
+	entry->stream = 0;
+	entry->storage_state[0] = '\0';
+	entry->slot_name[0] = '\0';
+	entry->warning[0] = '\0';
+	entry->copy_table[0] = '\0';
+	entry->tables_total = 0;
+	entry->tables_done = 0;
+	entry->copy_rows_done = 0;
 	entry->copy_rows_estimated = -1;
+	entry->slots_known = false;
+	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
+	entry->no_worker_for = 0;
 
 	pg_atomic_write_u64(&entry->decoded_lsn, 0);
 	pg_atomic_write_u64(&entry->stored_lsn, 0);
@@ -115,14 +139,24 @@ entry_clear(WorkerEntry *entry, Oid database, int32 stream)
 	pg_atomic_write_u64(&entry->ops, 0);
 	pg_atomic_write_u64(&entry->rejected_rows, 0);
 	pg_atomic_write_u64(&entry->rereads, 0);
+	pg_atomic_write_u64(&entry->ahead_lsn, 0);
+	pg_atomic_write_u32(&entry->ahead_stream, 0);
 	pg_atomic_write_u64(&entry->evaluation_errors, 0);
-	pg_atomic_write_u64(&entry->wakeups, 0);
 	pg_atomic_write_u64(&entry->last_activity, 0);
 	pg_atomic_write_u64(&entry->caught_up_time, 0);
-	pg_atomic_write_u32(&entry->idle, 0);
-	pg_atomic_write_u64(&entry->wanted_lsn, 0);
-	pg_atomic_write_u64(&entry->awaited_lsn, 0);
-	entry->in_use = true;
+}
+
+/* caller holds lock; shown by whoever replicates another stream of the database */
+static void
+note_no_worker(PgsyncShared *shared, Oid database, int32 stream)
+{
+	for (int i = 0; i < shared->max_workers; i++)
+	{
+		WorkerEntry *entry = &shared->workers[i];
+
+		if (entry->in_use && entry->database == database)
+			entry->no_worker_for = stream;
+	}
 }
 
 bool
@@ -145,12 +179,38 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 			if (pg_atomic_read_u32(&shared->entries_used) <= (uint32) free_entry)
 				pg_atomic_write_u32(&shared->entries_used, free_entry + 1);
 		}
+		else
+			note_no_worker(shared, database, stream);
 	}
 	LWLockRelease(&shared->lock);
 
 	if (made)
 		launcher_wake(shared);
 	return done;
+}
+
+bool
+worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream)
+{
+	bool		wanted;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	wanted = find_entry(shared, database, stream) != NULL;
+	LWLockRelease(&shared->lock);
+	return wanted;
+}
+
+bool
+worker_is_running(PgsyncShared *shared, Oid database, int32 stream)
+{
+	WorkerEntry *entry;
+	bool		running;
+
+	LWLockAcquire(&shared->lock, LW_SHARED);
+	entry = find_entry(shared, database, stream);
+	running = entry != NULL && entry->pid != 0;
+	LWLockRelease(&shared->lock);
+	return running;
 }
 
 bool
@@ -201,8 +261,14 @@ worker_retry(PgsyncShared *shared, Oid database)
 	{
 		WorkerEntry *entry = &shared->workers[i];
 
-		if (!entry->in_use || entry->database != database || entry->launched)
+		if (!entry->in_use || entry->database != database)
 			continue;
+		if (entry->launched)
+		{
+			/* if it ends, it may be for a reason that has gone */
+			entry->retry_wanted = true;
+			continue;
+		}
 		entry->phase = PHASE_NONE;
 		entry->phase_since = GetCurrentTimestamp();
 		entry->next_start = 0;

@@ -31,6 +31,7 @@
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "replication/slot.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -332,6 +333,36 @@ extension_dropped(void)
 	recheck_at_commit(InvalidOid);
 }
 
+static bool
+has_own_slot(void)
+{
+	bool		found = false;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && !found; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		found = slot->in_use && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return found;
+}
+
+/*
+ * A label that is there already came from a dump (pg_dump --create writes it before
+ * extensions), and counts.  Unless there are slots, too: those are not restored, so
+ * the extension was dropped while we were not preloaded, and that is made up for.
+ */
+static void
+extension_created(void)
+{
+	if (has_own_slot())
+		extension_dropped();
+	recheck_at_commit(MyDatabaseId);
+}
+
 static void
 object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
 {
@@ -348,7 +379,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	else if (access == OAT_POST_CREATE && class_id == ExtensionRelationId)
 	{
 		if (is_our_new_extension(object_id))
-			recheck_at_commit(MyDatabaseId);
+			extension_created();
 	}
 	else if (access == OAT_POST_ALTER && class_id == DbRoleSettingRelationId)
 	{

@@ -190,7 +190,8 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 
 	if (state == NULL || state->state != DATABASE_ON)
 		entry->in_use = false;
-	else if (entry->exit_wanted)
+	else if (entry->exit_wanted ||
+			 (entry->retry_wanted && (!entry->clean_exit || is_settled(entry->phase))))
 		set_next(entry, PHASE_NONE, 0);
 	else if (!entry->clean_exit)
 		worker_failed(entry, process);
@@ -199,7 +200,7 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 	else if (is_only_entry(entry))
 	{
 		/* its stream is done; somebody has to look for the next one */
-		entry->stream = 0;
+		worker_entry_forget_stream(entry);
 		entry->failures = 0;
 		set_next(entry, PHASE_NONE,
 				 TimestampTzPlusMilliseconds(entry->launch_time, MIN_LIFE_MS));
@@ -212,6 +213,7 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 	entry->process = 0;
 	entry->exit_wanted = false;
 	entry->clean_exit = false;
+	entry->retry_wanted = false;
 	pg_atomic_write_u32(&entry->idle, 0);
 }
 
@@ -478,6 +480,7 @@ begin_launch(int index, TimestampTz now, TimestampTz *next_due)
 		entry->launch_time = now;
 		entry->exit_wanted = false;
 		entry->clean_exit = false;
+		entry->retry_wanted = false;
 		entry->pid = 0;
 		entry->process = 0;
 		processes[index].stored_lsn = pg_atomic_read_u64(&entry->stored_lsn);

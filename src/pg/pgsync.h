@@ -32,7 +32,7 @@
 #define PGSYNC_LIBRARY			"pgsync"
 #define PGSYNC_WORKER_LIBRARY	"pgsync_worker"		/* also the output plugin's name */
 #define PGSYNC_EXTENSION		"pgsync"
-#define PGSYNC_SHARED_VERSION	1
+#define PGSYNC_SHARED_VERSION	2
 
 /* upper bound of pgsync.max_workers */
 #define PGSYNC_MAX_WORKERS		TURN_MAX_WRITERS
@@ -71,7 +71,8 @@ typedef enum WorkerPhase
 	PHASE_CLEANING,				/* a stopped stream is being removed */
 	PHASE_BACKING_OFF,			/* failed, will be started again at next_start */
 	PHASE_STOPPED,				/* will not be started again before something changes */
-	PHASE_HISTORY_CHANGED		/* as STOPPED; pgsync_adopt() or pgsync_deploy() goes on */
+	PHASE_HISTORY_CHANGED,		/* as STOPPED; pgsync_adopt() or pgsync_deploy() goes on */
+	PHASE_UNUSED_SLOT			/* in status only: a slot that no stream of the storage has */
 } WorkerPhase;
 
 extern const char *worker_phase_name(WorkerPhase phase);
@@ -80,6 +81,7 @@ extern const char *worker_phase_name(WorkerPhase phase);
 #define PGSYNC_HINT_LEN		256
 #define PGSYNC_SUBJECT_LEN	(2 * NAMEDATALEN + 2)
 #define PGSYNC_MAX_HOLDS	16
+#define PGSYNC_MAX_UNUSED	8
 
 /*
  * One entry per (database, replication stream).  stream 0: the database's
@@ -107,6 +109,8 @@ typedef struct WorkerEntry
 	TimestampTz phase_since;
 	bool		exit_wanted;	/* set by anyone under lock, with a latch: end cleanly */
 	bool		clean_exit;		/* the worker's last word: do not restart */
+	bool		retry_wanted;	/* set by anyone under lock: something changed after this process
+								 * was started, which may not have seen it */
 	char		storage_state[16];	/* PROCESSING, ACTIVE ... */
 	char		slot_name[NAMEDATALEN];
 	char		error[PGSYNC_ERROR_LEN];	/* last error, kept after recovery */
@@ -115,6 +119,11 @@ typedef struct WorkerEntry
 	TimestampTz error_time;
 	char		warning[PGSYNC_HINT_LEN];	/* present state to care about: stale tables,
 											 * publication missing ... */
+	/* the worker's last look at the storage: nobody in this database ... */
+	bool		slots_known;	/* it has looked */
+	char		unused_slots[PGSYNC_MAX_UNUSED][NAMEDATALEN];	/* ... uses these slots of ours; "": none */
+	int32		no_worker_for;	/* ... replicates this stream, for want of a free entry; 0: none */
+
 	/* copy progress */
 	char		copy_table[PGSYNC_SUBJECT_LEN];
 	int32		tables_total;
@@ -129,6 +138,8 @@ typedef struct WorkerEntry
 	pg_atomic_uint64 confirmed_lsn;
 	pg_atomic_uint64 checkpoint_op;
 	pg_atomic_uint64 checkpoint_time;	/* TimestampTz */
+	pg_atomic_uint64 ahead_lsn;	/* activation waits until the checkpoint is here; 0: it does not */
+	pg_atomic_uint32 ahead_stream;	/* ... since this stream, which is served, is there already */
 	pg_atomic_uint64 source_time;	/* TimestampTz: commit time of the last stored transaction */
 	pg_atomic_uint64 transactions;
 	pg_atomic_uint64 rows;
@@ -228,6 +239,14 @@ extern PgsyncPreloaded *pgsync_preloaded(void);
  */
 extern char *pgsync_database_setting(const char *name, const char *current);
 
+/*
+ * src/pg/target.c, part of both libraries: where the current database replicates to, or
+ * ERROR.  Need a transaction; palloc'd.  Wipe the URI after use.
+ */
+extern char *target_uri(const PgsyncSettings *settings);
+extern char *target_database(const PgsyncSettings *settings);
+extern void check_encoding(void);
+
 /* src/pg/entries.c, part of both libraries (no state of its own); all take the lock */
 extern WorkerEntry *worker_entry_find(PgsyncShared *shared, Oid database, int32 stream);
 extern void worker_entry_set_phase(PgsyncShared *shared, WorkerEntry *entry, WorkerPhase phase);
@@ -238,8 +257,14 @@ extern void worker_entry_set_error(PgsyncShared *shared, WorkerEntry *entry, con
  * false when all entries are taken.
  */
 extern bool worker_request(PgsyncShared *shared, Oid database, int32 stream);
+/* What an entry shows of a stream, but errors, is forgotten; caller holds lock. */
+extern void worker_entry_forget_stream(WorkerEntry *entry);
 /* Wakes the worker of a stream; false if it does not run. */
 extern bool worker_wake(PgsyncShared *shared, Oid database, int32 stream);
+/* Whether a stream has a worker, at work or to be started. */
+extern bool worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream);
+/* Whether it is at work. */
+extern bool worker_is_running(PgsyncShared *shared, Oid database, int32 stream);
 /*
  * Something changed for a database (settings, rules, extension): what has failed or
  * stopped there is tried again at once.

@@ -27,6 +27,13 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	/*
+	 * libmongoc makes a shared memory file for its counters while it is loaded, before
+	 * anybody can tell it where messages go, and our workers leave without its
+	 * exit handler.  Inherited by every process; nothing else reads it.
+	 */
+	(void) setenv("MONGOC_DISABLE_SHM", "1", 1);
+
 	guc_init(&Preloaded.settings);
 
 	/* pg_upgrade restores labels and settings, but nothing may run meanwhile */

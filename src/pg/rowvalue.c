@@ -687,10 +687,22 @@ row_convert(const RowConversion *conversion, const Datum *datums, const bool *nu
 	return result;
 }
 
-void
+bool
 row_convert_some(const RowConversion *conversion, const Datum *datums, const bool *nulls,
-				 const int *positions, int count, SyncArena *scratch, SyncValue *values)
+				 const int *positions, int count, Size limit, SyncArena *scratch,
+				 SyncValue *values)
 {
+	Size		size = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		const ColumnConversion *column = &conversion->columns[positions[i]];
+
+		if (!nulls[column->attnum - 1])
+			size += value_size(column, datums[column->attnum - 1]);
+	}
+	if (size > limit)
+		return false;
 	for (int i = 0; i < count; i++)
 	{
 		const ColumnConversion *column = &conversion->columns[positions[i]];
@@ -699,4 +711,5 @@ row_convert_some(const RowConversion *conversion, const Datum *datums, const boo
 		values[positions[i]] = nulls[a] ? value_null() :
 			datum_value(conversion, column, datums[a], scratch);
 	}
+	return true;
 }

@@ -28,7 +28,4 @@ extern void rules_refuse(const RulesMessage *messages, const char *hint) pg_attr
 /* a WARNING for each warning */
 extern void rules_warn(const RulesMessage *messages);
 
-/* rules are UTF-8, and so must be the database */
-extern void rules_require_utf8(void);
-
 #endif							/* PGSYNC_RULES_SQL_H */

@@ -48,6 +48,8 @@ init_entry(WorkerEntry *entry)
 	pg_atomic_init_u64(&entry->ops, 0);
 	pg_atomic_init_u64(&entry->rejected_rows, 0);
 	pg_atomic_init_u64(&entry->rereads, 0);
+	pg_atomic_init_u64(&entry->ahead_lsn, 0);
+	pg_atomic_init_u32(&entry->ahead_stream, 0);
 	pg_atomic_init_u64(&entry->evaluation_errors, 0);
 	pg_atomic_init_u64(&entry->wakeups, 0);
 	pg_atomic_init_u64(&entry->last_activity, 0);

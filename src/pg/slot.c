@@ -22,6 +22,10 @@
 #include "access/xlogutils.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
+#if PG_VERSION_NUM >= 170000
+#include "replication/walsender_private.h"
+#include "storage/condition_variable.h"
+#endif
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -32,6 +36,9 @@
  * crashes may lose its last moments (design 4, "Positions") */
 #define CONFIRM_AGE_MS		5000
 #define CONFIRM_INTERVAL_MS	1000
+
+/* a wait for standbys that is longer than this is shown in status */
+#define STANDBYS_SHOWN_MS	5000
 
 typedef struct SlotFacts
 {
@@ -163,7 +170,8 @@ slot_create(Worker *worker)
 	start_xid.xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	allow_own_plugin();
 #if PG_VERSION_NUM >= 170000
-	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
+	/* a failover slot: standbys that synchronize slots have it, too */
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, true, false);
 #else
 	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false);
 #endif
@@ -182,6 +190,7 @@ slot_create(Worker *worker)
 	ReplicationSlotRelease();
 	slot_acquire(name);
 
+	slot_wait_for_standbys(worker, start);
 	storage_link_run(worker->storage, storage_store_start_xid, &start_xid, sizeof(start_xid));
 	worker->start_xid = start_xid.xid;
 	batch = worker_batch(worker);
@@ -222,30 +231,38 @@ history_difference(Worker *worker, const SlotFacts *facts, uint64_t stored, bool
 	if (worker->stream->history_changed)
 		return "it was found in an earlier run, and nothing has been decided since";
 	if (bound->system_identifier != self->system_identifier)
-		return "the stream was made by a cluster with another system identifier";
+		return psprintf("the stream was made by another cluster; stored: system identifier " UINT64_FORMAT ", this server: " UINT64_FORMAT,
+						bound->system_identifier, self->system_identifier);
 	if (bound->database_oid != self->database_oid)
-		return "the stream was made from another database";
+		return psprintf("the stream was made from another database; stored: \"%s\" (OID %u), this one: \"%s\" (OID %u)",
+						bound->database_name, bound->database_oid,
+						self->database_name, self->database_oid);
 	if (bound->timeline == self->timeline && strcmp(bound->host, self->host) != 0)
-		return "the cluster was copied or moved: host name, data directory or pgsync.cluster_id differ";
+		return psprintf("the cluster was copied or moved; stored: %s, this server: %s",
+						bound->host, self->host);
 	*adoptable = false;
 	if (bound->timeline != self->timeline && !timeline_continues(bound->timeline, stored))
-		return "the server's timeline left the stream's before the stored position";
+		return psprintf("the server's timeline left the stream's before the stored position; stored: timeline %u at %X/%X, this server: timeline %u",
+						bound->timeline, LSN_FORMAT_ARGS((XLogRecPtr) stored), self->timeline);
 	if (stored > flushed)
-		return "the storage is ahead of the server's WAL: the server was restored to an earlier time";
+		return psprintf("the storage is ahead of the server's WAL: the server was restored to an earlier time; stored: %X/%X, this server: %X/%X",
+						LSN_FORMAT_ARGS((XLogRecPtr) stored), LSN_FORMAT_ARGS(flushed));
 	if (facts->exists && facts->ours && stored != STREAM_LSN_NONE && stored < facts->confirmed)
-		return "the storage is behind the slot's confirmed position: the storage was restored to an earlier time";
+		return psprintf("the storage is behind the slot's confirmed position: the storage was restored to an earlier time; stored: %X/%X, slot: %X/%X",
+						LSN_FORMAT_ARGS((XLogRecPtr) stored), LSN_FORMAT_ARGS(facts->confirmed));
 	return NULL;
 }
 
 void
-report_history_changed(Worker *worker, const char *reason, bool adoptable)
+report_history_changed(Worker *worker, const char *reason, bool adoptable, const char *hint)
 {
-	const char *hint = adoptable ?
-		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
-		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
-
 	int32		id = worker->entry->stream;
 	StorageError error;
+
+	if (hint == NULL)
+		hint = adoptable ?
+		"Nothing was written. If this server and this storage do belong together, call pgsync_adopt(); otherwise deploy the rules again with pgsync_deploy()." :
+		"Nothing was written. Deploy the rules again with pgsync_deploy(): everything is copied anew.";
 
 	/* an old position means nothing any more: a new stream need not reach it */
 	if (!adoptable)
@@ -322,7 +339,7 @@ slot_ensure(Worker *worker)
 
 	difference = history_difference(worker, &facts, stored, &adoptable);
 	if (difference != NULL)
-		report_history_changed(worker, difference, adoptable);
+		report_history_changed(worker, difference, adoptable, NULL);
 	if (stream->bound_to.timeline != worker->self.timeline)
 	{
 		StorageOpenStream renew = {.self = worker->self, .stream_id = stream->id};
@@ -369,6 +386,44 @@ slot_ensure(Worker *worker)
 	start_xid.stream_id = stream->id;
 	storage_link_run(worker->storage, storage_read_start_xid, &start_xid, sizeof(start_xid));
 	worker->start_xid = start_xid.xid;
+}
+
+/*
+ * What is stored must be on every standby that could be promoted with the slot
+ * (synchronized_standby_slots), or the storage would be ahead of the new primary.
+ * As WaitForStandbyConfirmation(), but what the worker has to do besides is done
+ * meanwhile.  Never in a decoding callback, nor in a transaction.
+ */
+void
+slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn)
+{
+#if PG_VERSION_NUM >= 170000
+	TimestampTz begin = GetCurrentTimestamp();
+	bool		shown = false;
+
+	if (lsn <= worker->standbys_lsn || MyReplicationSlot == NULL)
+		return;
+	while (MyReplicationSlot->data.failover)
+	{
+		/* in this order: a confirmation after the look sets the latch */
+		ConditionVariablePrepareToSleep(&WalSndCtl->wal_confirm_rcv_cv);
+		if (StandbySlotsHaveCaughtup(lsn, shown ? DEBUG1 : WARNING))
+			break;
+		if (!shown && TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STANDBYS_SHOWN_MS))
+		{
+			shown = true;
+			worker_entry_set_error(worker->shared, worker->entry,
+								   "replication waits for standbys named in \"synchronized_standby_slots\"",
+								   "Nothing is lost: replication goes on when they have received the WAL. Start them, or remove them from the setting.",
+								   "55000");
+		}
+		(void) storage_link_wait(worker->storage, 1000);
+		worker_collect(worker);
+		slot_confirm(worker, false);
+	}
+	ConditionVariableCancelSleep();
+	worker->standbys_lsn = lsn;
+#endif
 }
 
 /*

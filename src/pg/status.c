@@ -55,6 +55,7 @@ enum StatusColumn
 	STATUS_LAST_ERROR_TIME,
 	STATUS_FAILURES,
 	STATUS_NEXT_RETRY,
+	STATUS_WAITS_FOR,
 	STATUS_HINT,
 	STATUS_COLUMNS
 };
@@ -169,17 +170,35 @@ phase_hint(WorkerPhase phase)
 	}
 }
 
+/* A stream that has caught up but is not served yet, while clients are further on. */
+static void
+set_awaited(StatusRow *row, WorkerEntry *entry)
+{
+	uint64		lsn = pg_atomic_read_u64(&entry->ahead_lsn);
+
+	if (lsn != 0 && entry->phase == PHASE_CATCHING_UP)
+		set_text(row, STATUS_WAITS_FOR,
+				 psprintf("checkpoint %X/%X, at which replication stream %u is served",
+						  LSN_FORMAT_ARGS(lsn), pg_atomic_read_u32(&entry->ahead_stream)));
+}
+
 /* the most pressing first: why it does not run, what is not as it should be, what it needs */
 static void
 set_hint(StatusRow *row, WorkerEntry *entry)
 {
 	bool		failed = entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED ||
-		entry->phase == PHASE_HISTORY_CHANGED;
+		entry->phase == PHASE_HISTORY_CHANGED || entry->phase == PHASE_STARTING ||
+		entry->phase == PHASE_NONE;
 
 	if (failed && entry->error_hint[0] != '\0')
 		set_text(row, STATUS_HINT, entry->error_hint);
 	else if (entry->warning[0] != '\0')
 		set_text(row, STATUS_HINT, entry->warning);
+	else if (pg_atomic_read_u64(&entry->rejected_rows) > 0 ||
+			 pg_atomic_read_u64(&entry->evaluation_errors) > 0)
+		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: warnings in the server's log name them.");
+	else if (!row->nulls[STATUS_WAITS_FOR])
+		set_text(row, STATUS_HINT, "The stream becomes the served one when it has got as far: clients do not go back in time.");
 	else
 		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 }
@@ -224,6 +243,7 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 		Int32GetDatum(entry->phase == PHASE_STREAMING ? 0 : entry->failures));
 	if (entry->phase == PHASE_BACKING_OFF)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
+	set_awaited(row, entry);
 	set_hint(row, entry);
 }
 
@@ -278,6 +298,13 @@ put_waiting_row(ReturnSetInfo *result, bool launcher_runs, bool all_used)
 	put_row(result, &row);
 }
 
+/* a slot of ours in this database that no entry names */
+typedef struct LooseSlot
+{
+	NameData	name;
+	bool		active;
+} LooseSlot;
+
 static bool
 is_shown(WorkerEntry *entries, int count, const char *slot_name)
 {
@@ -289,14 +316,12 @@ is_shown(WorkerEntry *entries, int count, const char *slot_name)
 	return false;
 }
 
-/* Switched off: a row for each slot that waits, or one if there is none. */
-static void
-put_stopped_rows(ReturnSetInfo *result, WorkerEntry *entries, int count)
+static LooseSlot *
+loose_slots(WorkerEntry *entries, int count, int *slot_count)
 {
-	NameData   *names = palloc(sizeof(NameData) * Max(max_replication_slots, 1));
-	int			slots = 0;
-	StatusRow	row;
+	LooseSlot  *slots = palloc(sizeof(LooseSlot) * Max(max_replication_slots, 1));
 
+	*slot_count = 0;
 	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
 	for (int i = 0; i < max_replication_slots; i++)
 	{
@@ -305,22 +330,123 @@ put_stopped_rows(ReturnSetInfo *result, WorkerEntry *entries, int count)
 		if (slot->in_use && slot->data.database == MyDatabaseId &&
 			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0 &&
 			!is_shown(entries, count, NameStr(slot->data.name)))
-			names[slots++] = slot->data.name;
+			slots[(*slot_count)++] = (LooseSlot) {slot->data.name, slot->active_pid != 0};
 	}
 	LWLockRelease(ReplicationSlotControlLock);
+	return slots;
+}
+
+/* Switched off: a row for each slot that waits, or one if there is none. */
+static void
+put_stopped_rows(ReturnSetInfo *result, int entry_count, LooseSlot *slots, int count)
+{
+	StatusRow	row;
 
 	row_init(&row);
 	set_text(&row, STATUS_STATE, "stopped");
 	set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_STOPPED));
-	set_text(&row, STATUS_HINT, slots == 0 ? "Call pgsync_start()." :
+	set_text(&row, STATUS_HINT, count == 0 ? "Call pgsync_start()." :
 			 "The slot keeps WAL until pgsync_start() goes on or pgsync_stop(drop_slot => true) gives it up.");
-	if (slots == 0 && count == 0)
+	if (count == 0 && entry_count == 0)
 		put_row(result, &row);
-	for (int i = 0; i < slots; i++)
+	for (int i = 0; i < count; i++)
 	{
-		set_text(&row, STATUS_SLOT_NAME, NameStr(names[i]));
+		set_text(&row, STATUS_SLOT_NAME, NameStr(slots[i].name));
 		put_row(result, &row);
 	}
+}
+
+/* Has a worker that has seen the storage's streams found none that has the slot? */
+static bool
+is_unused(WorkerEntry *entries, int count, const LooseSlot *slot)
+{
+	if (slot->active)
+		return false;
+	for (int i = 0; i < count; i++)
+	{
+		for (int j = 0; j < PGSYNC_MAX_UNUSED; j++)
+		{
+			if (strcmp(entries[i].unused_slots[j], NameStr(slot->name)) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Switched on: slots that no row shows yet.  Before a worker has reached the storage
+ * nobody knows whose they are, but they keep WAL all the same.
+ */
+static void
+put_loose_slots(ReturnSetInfo *result, WorkerEntry *entries, int entry_count, LooseSlot *slots,
+				int count)
+{
+	bool		known = false;
+
+	for (int i = 0; i < entry_count; i++)
+		known = known || entries[i].slots_known;
+	for (int i = 0; i < count; i++)
+	{
+		StatusRow	row;
+
+		row_init(&row);
+		set_text(&row, STATUS_SLOT_NAME, NameStr(slots[i].name));
+		if (is_unused(entries, entry_count, &slots[i]))
+		{
+			set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_UNUSED_SLOT));
+			set_text(&row, STATUS_HINT,
+					 psprintf("No stream of this MongoDB database uses the slot, and it keeps WAL for ever. If the settings are right: SELECT pg_drop_replication_slot('%s');",
+							  NameStr(slots[i].name)));
+		}
+		else
+		{
+			set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
+			if (!known)
+				set_text(&row, STATUS_HINT, "Which stream has the slot is known when MongoDB has been reached; it keeps WAL until then.");
+		}
+		put_row(result, &row);
+	}
+}
+
+/* Streams that wait for a free entry. */
+static void
+put_streams_without_worker(ReturnSetInfo *result, WorkerEntry *entries, int count)
+{
+	int32		shown = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		int32		stream = entries[i].no_worker_for;
+		bool		runs = stream == 0 || stream == shown;
+		StatusRow	row;
+
+		for (int j = 0; j < count && !runs; j++)
+			runs = entries[j].stream == stream;
+		if (runs)
+			continue;
+		shown = stream;
+		row_init(&row);
+		set(&row, STATUS_STREAM, Int32GetDatum(stream));
+		set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
+		set_text(&row, STATUS_LAST_ERROR, "no free pgsync worker");
+		set_text(&row, STATUS_LAST_ERROR_SQLSTATE, "53400");
+		set_text(&row, STATUS_HINT, "Raise pgsync.max_workers and restart the server.");
+		put_row(result, &row);
+	}
+}
+
+/* A stream that was replaced shows ACTIVE until its worker has seen it. */
+static int32
+newest_active(WorkerEntry *entries, int count)
+{
+	int32		newest = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (strcmp(entries[i].storage_state, "ACTIVE") == 0)
+			newest = Max(newest, entries[i].stream);
+	}
+	return newest;
 }
 
 Datum
@@ -333,6 +459,9 @@ pgsync_worker_status(PG_FUNCTION_ARGS)
 	bool		launcher_runs;
 	bool		all_used;
 	int			count;
+	LooseSlot  *slots;
+	int			slot_count;
+	int32		served;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != STATUS_COLUMNS)
@@ -342,16 +471,34 @@ pgsync_worker_status(PG_FUNCTION_ARGS)
 				 errhint("ALTER EXTENSION pgsync UPDATE;")));
 
 	entries = copy_entries(shared, state, &count, &launcher_runs, &all_used);
+	/* one worker and one slot that nobody has claimed: its own, as far as anybody knows */
+	slots = loose_slots(entries, count, &slot_count);
+	if (state == DATABASE_ON && count == 1 && slot_count == 1 && !entries[0].slots_known &&
+		entries[0].slot_name[0] == '\0')
+	{
+		strlcpy(entries[0].slot_name, NameStr(slots[0].name), NAMEDATALEN);
+		slot_count = 0;
+	}
+	served = newest_active(entries, count);
 	for (int i = 0; i < count; i++)
 	{
 		StatusRow	row;
 
 		fill_row(&row, &entries[i]);
+		if (entries[i].stream < served && strcmp(entries[i].storage_state, "ACTIVE") == 0)
+			set_text(&row, STATUS_HINT,
+					 psprintf("Replication stream %d has replaced this one and is served; this one is about to be removed.",
+							  served));
 		put_row(result, &row);
 	}
-	if (state == DATABASE_ON && count == 0)
-		put_waiting_row(result, launcher_runs, all_used);
+	if (state == DATABASE_ON)
+	{
+		if (count == 0)
+			put_waiting_row(result, launcher_runs, all_used);
+		put_streams_without_worker(result, entries, count);
+		put_loose_slots(result, entries, count, slots, slot_count);
+	}
 	else if (state == DATABASE_OFF)
-		put_stopped_rows(result, entries, count);
+		put_stopped_rows(result, count, slots, slot_count);
 	return (Datum) 0;
 }

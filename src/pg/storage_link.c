@@ -3,7 +3,7 @@
  * storage_link.c
  *	  How the main thread of a process talks to the storage thread.
  *
- * Reads the MongoDB URI, starts the thread, waits for jobs on the latch and
+ * Starts the thread, waits for jobs on the latch and
  * the thread's eventfd, and turns storage errors into PostgreSQL's.  Used by
  * workers and by the SQL functions that reach the storage.
  *
@@ -15,90 +15,16 @@
 #include "worker.h"
 
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
-#include "storage/fd.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
-
-#define URI_FILE_LIMIT	65536
-
-static void
-storage_not_configured(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("no MongoDB storage is configured for database \"%s\"",
-					get_database_name(MyDatabaseId)),
-			 errdetail("Neither \"pgsync.mongodb_uri_file\" nor \"pgsync.mongodb_uri\" is set."),
-			 errhint("Put the URI into a file that only the server's user can read, and run "
-					 "ALTER DATABASE ... SET pgsync.mongodb_uri_file = '/path/to/file'.")));
-}
-
-/* The URI from the file that the setting names; palloc'ed. */
-static char *
-read_uri_file(const char *path)
-{
-	struct stat st;
-	FILE	   *file;
-	char	   *text;
-	size_t		len;
-
-	if (!is_absolute_path(path))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("\"pgsync.mongodb_uri_file\" is not an absolute path"),
-				 errdetail("The setting is \"%s\".", path),
-				 errhint("Give the whole path, beginning with a slash.")));
-	file = AllocateFile(path, "r");
-	if (file == NULL)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open MongoDB URI file \"%s\": %m", path),
-				 errhint("\"pgsync.mongodb_uri_file\" must name a file that the server's user can read.")));
-	if (fstat(fileno(file), &st) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not stat MongoDB URI file \"%s\": %m", path)));
-	/* the same rule as for the server's private key */
-	if (!S_ISREG(st.st_mode) ||
-		(st.st_uid != geteuid() && st.st_uid != 0) ||
-		(st.st_uid == geteuid() && (st.st_mode & (S_IRWXG | S_IRWXO))) ||
-		(st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IXGRP | S_IRWXO))))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" has too wide permissions", path),
-				 errdetail("It must be a regular file of the server's user with mode 0600 or less, or of root with mode 0640 or less."),
-				 errhint("Run chown and chmod on the file.")));
-	if (st.st_size > URI_FILE_LIMIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" is too large", path),
-				 errdetail("It must hold one URI of at most %d bytes.", URI_FILE_LIMIT)));
-	text = palloc(URI_FILE_LIMIT + 1);
-	len = fread(text, 1, URI_FILE_LIMIT, file);
-	if (ferror(file))
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read MongoDB URI file \"%s\": %m", path)));
-	FreeFile(file);
-	while (len > 0 && isspace((unsigned char) text[len - 1]))
-		len--;
-	text[len] = '\0';
-	if (len == 0 || strlen(text) != len)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" does not hold one URI", path),
-				 errdetail("It must hold one line of the form mongodb://user:password@host1,host2/?replicaSet=name.")));
-	return text;
-}
 
 static bool
 is_set(const char *setting)
@@ -114,25 +40,10 @@ storage_link_open(const PgsyncSettings *settings)
 	MongoTarget target;
 	char	   *uri;
 	char	   *application;
-	char	   *file;
 	char	   *database;
 
-	/* what the database has now, also if this session began before it was set */
-	file = pgsync_database_setting("pgsync.mongodb_uri_file", *settings->mongodb_uri_file);
-	uri = pgsync_database_setting("pgsync.mongodb_uri", *settings->mongodb_uri);
-	database = pgsync_database_setting("pgsync.mongodb_database", *settings->mongodb_database);
-	if (is_set(file))
-		uri = read_uri_file(file);
-	else if (!is_set(uri))
-		storage_not_configured();
-	if (!is_set(database))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("no MongoDB database is configured for database \"%s\"",
-						get_database_name(MyDatabaseId)),
-				 errdetail("The setting \"pgsync.mongodb_database\" is empty."),
-				 errhint("Run ALTER DATABASE ... SET pgsync.mongodb_database = 'name', with the name that the PowerSync API uses.")));
-
+	uri = target_uri(settings);
+	database = target_database(settings);
 	application = psprintf("pgsync %s %s", PGSYNC_VERSION, get_database_name(MyDatabaseId));
 	link = MemoryContextAllocZero(TopMemoryContext, sizeof(StorageLink));
 	link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -258,6 +169,18 @@ storage_link_close(StorageLink *link, int timeout_ms)
 		close(link->wake_fd);
 }
 
+/* A worker tries again by itself, a statement does not. */
+static const char *
+unreachable_hint(const StorageError *error)
+{
+	if (MyWorker != NULL)
+		return "Nothing is lost: replication goes on when the server is back. Check that it runs and that the URI names it.";
+	/* the server may have done it, and the answer was lost */
+	if (strstr(error->message, "while committing") != NULL)
+		return "Whether it was done is not known. When the server is back, look at pgsync_status() and call the function again if need be.";
+	return "Nothing was deployed or adopted. Check that the server runs and that the URI names it, then try again.";
+}
+
 /*
  * Raises what the storage said, by what a person can do about it.
  */
@@ -278,7 +201,7 @@ storage_error_report(const StorageError *error, const char *hosts)
 		case STORAGE_UNREACHABLE:
 			sqlstate = ERRCODE_CONNECTION_FAILURE;
 			message = "could not reach the MongoDB server";
-			hint = "Nothing is lost: replication goes on when the server is back. Check that it runs and that the URI names it.";
+			hint = unreachable_hint(error);
 			break;
 		case STORAGE_AUTH:
 			sqlstate = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
@@ -312,11 +235,12 @@ storage_error_report(const StorageError *error, const char *hosts)
 		case STORAGE_BINDING:
 			sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 			message = "the replication stream belongs to another PostgreSQL cluster or database";
-			hint = "If this server replaces that one, call pgsync_adopt(); otherwise use another MongoDB database.";
+			hint = "If this database replaces that one, call pgsync_adopt(); otherwise set \"pgsync.mongodb_database\" to a MongoDB database of its own.";
 			break;
 		case STORAGE_INVALID:
 			sqlstate = ERRCODE_DATA_CORRUPTED;
 			message = "the storage holds a document that pgsync cannot use";
+			hint = "Another program wrote it, or MongoDB was restored in part. Deploy the rules again with pgsync_deploy(), or use an empty MongoDB database.";
 			break;
 		case STORAGE_CANCELLED:
 			sqlstate = ERRCODE_QUERY_CANCELED;
@@ -351,14 +275,11 @@ source_identity(const PgsyncSettings *settings)
 	self.database_oid = MyDatabaseId;
 	strlcpy(self.database_name, get_database_name(MyDatabaseId), sizeof(self.database_name));
 	self.timeline = GetWALInsertionTimeLine();
-	if (is_set(*settings->cluster_id))
-		strlcpy(self.host, *settings->cluster_id, sizeof(self.host));
-	else
-	{
-		if (gethostname(host, sizeof(host)) != 0)
-			strlcpy(host, "?", sizeof(host));
-		host[sizeof(host) - 1] = '\0';
-		snprintf(self.host, sizeof(self.host), "%s:%s", host, DataDir);
-	}
+	if (gethostname(host, sizeof(host)) != 0)
+		strlcpy(host, "?", sizeof(host));
+	host[sizeof(host) - 1] = '\0';
+	snprintf(self.place, sizeof(self.place), "%s:%s", host, DataDir);
+	strlcpy(self.host, is_set(*settings->cluster_id) ? *settings->cluster_id : self.place,
+			sizeof(self.host));
 	return self;
 }

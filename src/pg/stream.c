@@ -168,7 +168,10 @@ decode_until(Worker *worker, XLogRecPtr limit)
 					 errmsg("could not read WAL at %X/%X: %s",
 							LSN_FORMAT_ARGS(reader->EndRecPtr), error)));
 		if (record != NULL)
+		{
+			slot_wait_for_standbys(worker, Max(reader->EndRecPtr, limit));
 			LogicalDecodingProcessRecord(worker->decoding, reader);
+		}
 		pg_atomic_write_u64(&worker->entry->decoded_lsn, reader->EndRecPtr);
 
 		if (worker->ping)

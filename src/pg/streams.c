@@ -80,6 +80,55 @@ find_stream(const StorageListStreams *list, int32 id)
 }
 
 /*
+ * The slots of ours that nobody holds.  Taken before the storage is asked for its
+ * streams: one of them that no stream of the answer names has no stream.
+ */
+static void
+note_idle_slots(Worker *worker)
+{
+	int			count = 0;
+
+	memset(worker->idle_slots, 0, sizeof(worker->idle_slots));
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && count < PGSYNC_MAX_UNUSED; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		if (slot->active_pid == 0 && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
+			strlcpy(worker->idle_slots[count++], NameStr(slot->data.name), NAMEDATALEN);
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+}
+
+/* What status shows: a slot of no stream keeps WAL for ever. */
+static void
+show_unused_slots(Worker *worker, const StorageListStreams *list)
+{
+	WorkerEntry *entry = worker->entry;
+	int			count = 0;
+
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
+	for (int i = 0; i < PGSYNC_MAX_UNUSED && worker->idle_slots[i][0] != '\0'; i++)
+	{
+		bool		used = false;
+
+		for (int j = 0; j < list->count && !used; j++)
+			used = strcmp(list->streams[j].slot_name, worker->idle_slots[i]) == 0;
+		if (!used)
+			strlcpy(entry->unused_slots[count++], worker->idle_slots[i], NAMEDATALEN);
+	}
+	entry->slots_known = true;
+	entry->no_worker_for = 0;	/* the requests that follow tell */
+	LWLockRelease(&worker->shared->lock);
+}
+
+/*
  * Deploys what an existing stream has as a new one of ours; its id.
  */
 static int32
@@ -97,6 +146,22 @@ deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, Storag
 	return deploy.stream_id;
 }
 
+/* Nothing that trying again would mend: ends this worker until something changes. */
+static void pg_attribute_noreturn()
+refuse_storage(Worker *worker, const StreamSummary *stream)
+{
+	const char *message = psprintf("the MongoDB database belongs to another PostgreSQL database: replication stream %d is bound to %s",
+								   stream->id, stream->owner);
+	const char *hint = "If this database replaces that one, call pgsync_adopt(); otherwise set pgsync.mongodb_database to a MongoDB database of its own.";
+
+	worker_entry_set_error(worker->shared, worker->entry, message, hint, "55000");
+	ereport(LOG,
+			(errmsg("pgsync does not replicate database \"%s\": %s", worker->self.database_name,
+					message),
+			 errhint("%s", hint)));
+	worker_finish(worker, PHASE_STOPPED);
+}
+
 /* The stream to take when there is none of ours: a copy of a foreign one. */
 static int32
 copy_foreign(Worker *worker, const StorageListStreams *list)
@@ -112,12 +177,7 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	if (foreign == NULL)
 		return 0;
 	if (foreign->bound)
-	{
-		error = (StorageError) {.kind = STORAGE_BINDING};
-		snprintf(error.message, sizeof(error.message),
-				 "Replication stream %d of the storage is bound elsewhere.", foreign->id);
-		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
-	}
+		refuse_storage(worker, foreign);
 	id = deploy_copy(worker, foreign->id, 0, false, &error);
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
@@ -127,10 +187,26 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	return id;
 }
 
-/* Workers for the streams that this one does not take. */
+static bool
+may_clean(const StreamSummary *stream)
+{
+	return stream->state == STREAM_STOP && (stream->bound_here || !stream->bound);
+}
+
+/*
+ * Workers for the streams that this one does not take.  Stopped ones are cleaned
+ * one after the other, so that it is in nobody's way and leaves workers for the
+ * rest; one that cannot be cleaned now (its worker waits to try again) holds up
+ * no other.
+ */
 static void
 request_others(Worker *worker, const StorageListStreams *list, int32 own)
 {
+	bool		cleaning = false;
+
+	for (int i = 0; i < list->count && !cleaning; i++)
+		cleaning = may_clean(&list->streams[i]) &&
+			worker_is_running(worker->shared, MyDatabaseId, list->streams[i].id);
 	for (int i = 0; i < list->count; i++)
 	{
 		const StreamSummary *stream = &list->streams[i];
@@ -140,11 +216,11 @@ request_others(Worker *worker, const StorageListStreams *list, int32 own)
 			continue;
 		if (stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE)
 			wanted = may_run(stream);
-		else if (stream->state == STREAM_STOP)
+		else if (may_clean(stream))
 		{
-			wanted = stream->bound_here || !stream->bound;
-			if (wanted)
-				worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
+			worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
+			wanted = !cleaning && !worker_is_wanted(worker->shared, MyDatabaseId, stream->id);
+			cleaning = cleaning || wanted;
 		}
 		if (wanted && !worker_request(worker->shared, MyDatabaseId, stream->id))
 			ereport(LOG,
@@ -191,7 +267,9 @@ worker_choose_stream(Worker *worker)
 		const StreamSummary *stream;
 		int32		id = worker->entry->stream;
 
+		note_idle_slots(worker);
 		storage_link_run(worker->storage, storage_list_streams, list, sizeof(*list));
+		show_unused_slots(worker, list);
 		if (id != 0)
 			stream = find_stream(list, id);
 		else
@@ -251,6 +329,21 @@ adopt_tables(Worker *worker)
 	MemoryContextSwitchTo(old);
 }
 
+/* What helps when a stream is bound elsewhere; NULL: what helps with a changed history. */
+static const char *
+binding_hint(BindingDifference difference)
+{
+	switch (difference)
+	{
+		case BINDING_DATABASE:
+			return "Nothing was written. If this database replaces that one, call pgsync_adopt(); otherwise set pgsync.mongodb_database to a MongoDB database of its own.";
+		case BINDING_CLUSTER_ID:
+			return "Nothing was written. Only pgsync.cluster_id was set, changed or removed: set it as it was, or call pgsync_adopt().";
+		default:
+			return NULL;
+	}
+}
+
 void
 worker_open_stream(Worker *worker)
 {
@@ -264,7 +357,8 @@ worker_open_stream(Worker *worker)
 	open.stream_id = worker->entry->stream;
 	storage_link_try(worker->storage, storage_open_stream, &open, sizeof(open), &error);
 	if (error.kind == STORAGE_BINDING)
-		report_history_changed(worker, pstrdup(error.message), true);
+		report_history_changed(worker, pstrdup(error.message), true,
+							   binding_hint(open.difference));
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
 	worker->stream = open.stream;
@@ -332,7 +426,7 @@ worker_compile_rules(Worker *worker)
 							   messages->error.column, messages->error.message),
 					  messages != NULL && messages->error.hint[0] != '\0' ? messages->error.hint :
 					  "Check the rules with pgsync_validate() and deploy them again.",
-					  "F0000");
+					  "22023");
 	}
 
 	prefix = "";
@@ -406,6 +500,7 @@ look_at_list(Worker *worker, const StorageListStreams *list)
 {
 	const StreamSummary *own = find_stream(list, worker->entry->stream);
 
+	show_unused_slots(worker, list);
 	request_others(worker, list, worker->entry->stream);
 	if (own == NULL || own->state == STREAM_STOP || own->state == STREAM_TERMINATED ||
 		own->state == STREAM_ERRORED)
@@ -439,6 +534,7 @@ worker_watch_streams(Worker *worker)
 	if (TimestampDifferenceExceeds(worker->last_stream_check, now, WATCH_INTERVAL_MS))
 	{
 		worker->last_stream_check = now;
+		note_idle_slots(worker);
 		worker->periodic_list = stream_list_create(worker);
 		worker->periodic_job = mongo_submit(worker->storage->thread, storage_list_streams,
 											worker->periodic_list);

@@ -25,7 +25,6 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -124,7 +123,7 @@ rules_refuse(const RulesMessage *messages, const char *hint)
 			(errcode(first != NULL && first->error.code == SYNC_ERROR_OUT_OF_MEMORY ?
 					 ERRCODE_OUT_OF_MEMORY :
 					 first != NULL && first->error.code == SYNC_ERROR_UNSUPPORTED ?
-					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_CONFIG_FILE_ERROR),
+					 ERRCODE_FEATURE_NOT_SUPPORTED : ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("the sync rules are not valid"),
 			 errdetail("%s", detail.data),
 			 errhint("%s", first != NULL && first->error.hint[0] != '\0' ? first->error.hint : hint)));
@@ -145,16 +144,6 @@ rules_warn(const RulesMessage *messages)
 												 error->column) : 0,
 					 error->hint[0] != '\0' ? errhint("%s", error->hint) : 0));
 	}
-}
-
-void
-rules_require_utf8(void)
-{
-	if (GetDatabaseEncoding() != PG_UTF8)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("pgsync needs a database with encoding UTF8"),
-				 errdetail("The encoding of this database is %s.", GetDatabaseEncodingName())));
 }
 
 /* ---------------------------------------------------------------- catalogs */
@@ -468,7 +457,7 @@ pgsync_validate(PG_FUNCTION_ARGS)
 #else
 	SetSingleFuncCall(fcinfo, 0);
 #endif
-	rules_require_utf8();
+	check_encoding();
 	plan = rules_plan(rules, arena, &messages);
 	put_messages(result, messages);
 	if (plan != NULL)

@@ -99,9 +99,12 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  const bool *nulls, const Datum *old_datums,
 								  const bool *old_nulls, Size limit, bool in_stream,
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
-/* Only the given positions (identity columns); they are never out of line. */
-extern void row_convert_some(const RowConversion *conversion, const Datum *datums,
-							 const bool *nulls, const int *positions, int count,
+/*
+ * Only the given positions (identity columns); they are never out of line.  False:
+ * together they are over the limit, and nothing was converted.
+ */
+extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
+							 const bool *nulls, const int *positions, int count, Size limit,
 							 SyncArena *scratch, SyncValue *values);
 /* The conversion's settings of a worker's session: formats, time zone, search_path. */
 extern void row_conversion_settings(void);
@@ -242,10 +245,12 @@ typedef struct Worker
 	StoredMark	marks[STORED_MARKS];	/* when which position was stored; oldest first */
 	int			mark_count;
 	TimestampTz last_confirm;
+	XLogRecPtr	standbys_lsn;	/* slot_wait_for_standbys() has returned for it */
 	TimestampTz last_stream_check;
 	bool		storage_silent;	/* the writer tries again and again: shown in status */
 	MongoJob   *periodic_job;
 	StorageListStreams *periodic_list;
+	char		idle_slots[PGSYNC_MAX_UNUSED][NAMEDATALEN];	/* of ours, before the list was asked for */
 	int64_t		logged_row_errors;
 	TimestampTz last_row_log;
 	bool		was_active;
@@ -285,11 +290,14 @@ extern void worker_replace_lost_slot(Worker *worker, const char *reason, const c
 
 /* slot.c */
 extern void slot_ensure(Worker *worker);
-/* ends the worker; adoptable: pgsync_adopt() would make it go on */
-extern void report_history_changed(Worker *worker, const char *reason, bool adoptable)
+/* ends the worker; adoptable: pgsync_adopt() would make it go on; hint NULL: as that says */
+extern void report_history_changed(Worker *worker, const char *reason, bool adoptable,
+								   const char *hint)
 			pg_attribute_noreturn();
 extern void slot_drop_if_exists(const char *name);
 extern void slot_confirm(Worker *worker, bool at_exit);
+/* 17 and newer: until the standbys that matter have received WAL up to there */
+extern void slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn);
 extern TimestampTz slot_confirm_due(const Worker *worker);
 
 /* copy.c */

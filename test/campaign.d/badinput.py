@@ -91,8 +91,11 @@ class Cases:
         for uri in ('http://127.0.0.1/', 'mongodb://', 'nonsense', '', 'mongodb://127.0.0.1:27017/?replicaSet='):
             db = self.database(uri=uri)
             refused(db, 'SELECT pgsync_deploy(%s)', (RULES,))
-            db.start()
-            reported(db, ['uri'] if uri else [])
+            if uri:
+                db.start()
+                reported(db, ['uri'])
+            else:
+                refused(db, 'SELECT pgsync_start()', words=['empty'])
             nothing_left(db)
             if uri == 'nonsense':
                 db.write_uri(self.stand.storage.uri)
@@ -104,8 +107,8 @@ class Cases:
         db = self.database()
         os.chmod(db.uri_file, 0o644)
         refused(db, 'SELECT pgsync_deploy(%s)', (RULES,), words=['file'])
-        db.start()
-        reported(db, ['file'])
+        refused(db, 'SELECT pgsync_start()', words=['file', '0644'])
+        nothing_left(db)
         os.chmod(db.uri_file, 0o600)
         works(db)
 
@@ -113,8 +116,8 @@ class Cases:
         db = self.database()
         os.unlink(db.uri_file)
         refused(db, 'SELECT pgsync_deploy(%s)', (RULES,), words=[db.uri_file])
-        db.start()
-        reported(db, [db.uri_file])
+        refused(db, 'SELECT pgsync_start()', words=[db.uri_file])
+        nothing_left(db)
         db.write_uri(self.stand.storage.uri)
         works(db)
 

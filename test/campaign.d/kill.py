@@ -46,8 +46,8 @@ class Ground:
             uri = uri.replace(f':{stand.storage.port}', f':{proxy.port}')
         self.db = stand.database(name, uri=uri).create()
         short = options.short
-        self.load = load.Load(self.db.connect, options.seed, filler=4000 if short else 20000,
-                              rate=15.0 if short else 20.0, large_share=0.03 if short else 0.015)
+        self.load = load.Load(self.db.connect, options.seed, filler=4000 if short else 12000,
+                              rate=15.0 if short else 10.0, large_share=0.03 if short else 0.015)
         with self.db.connect(), self.db.connect() as c:
             self.load.setup(c)
         oracle.index_for_reading(self.db.mongo)
@@ -108,10 +108,10 @@ class Ground:
         self.stand.storage.start()
 
     def storage_kill(self):
-        self.reader.forget_wanted = True
-        self.stand.storage.kill()
-        self.stand.storage.start()
-        self.reader.forget_wanted = True
+        with self.reader.verifying:             # what it reads of the new server must not meet what it knew of the old one
+            self.stand.storage.kill()
+            self.stand.storage.start()
+            self.reader.forget_wanted = True
 
     def cut(self):
         for _ in range(self.random.randrange(1, 6)):

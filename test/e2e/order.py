@@ -4,7 +4,6 @@ import os
 import signal
 
 import bson
-import psycopg2
 from bson import Int64
 
 from cluster import free_port
@@ -139,19 +138,12 @@ def half_way(db, proxy, strike):
     wait_until(lambda: stream_document(db, old)['state'] == 'STOP', 90, lambda: db.status(), 0.005)
     check(set(left_of(db, old)) >= {'bucket_data', 'bucket_parameters', 'bucket_state', 'source_tables', 'pgsync_tables',
                                     'pgsync_streams', 'row state'}, lambda: left_of(db, old))
-    proxy.delay(0.1)
+    proxy.delay(0.04)
     wait_until(lambda: db.mongo.bucket_data.count_documents({'_id.g': old}) < total, 90, lambda: db.status(), 0.01)
     strike(old)
     check(stream_document(db, old)['state'] == 'STOP' and left_of(db, old), 'the strike came too late')
     proxy.normal()
     return old, slot, new
-
-
-def up(db):
-    try:
-        return db.value('SELECT true')
-    except psycopg2.Error:
-        return False
 
 
 @case('a stopped stream is cleaned, whatever happens half way')
@@ -161,21 +153,23 @@ def cleaned(frame):
     proxy = Proxy(free_port(frame.stand.storage.port + 1), frame.stand.storage.port).start()
     db = frame.database(CLEANED)
     db.write_uri(f'mongodb://127.0.0.1:{proxy.port}/?replicaSet=rs0')
-    pids = []
 
-    def ended(old, end):
+    def cleaning_stuck(old):
         proxy.black_hole()
-        pid = wait_until(lambda: cleaner(db, old), 30, lambda: db.status())
-        end(pid)
-        wait_until(lambda: up(db) and not db.value('SELECT count(*) FROM pg_stat_activity WHERE pid = %s', (pid,)), 60,
-                   f'process {pid} ends', 0.05)
-        pids.append(pid)
+        return wait_until(lambda: cleaner(db, old), 30, lambda: db.status())
 
     def terminated(old):
-        ended(old, lambda pid: db.sql('SELECT pg_terminate_backend(%s)', (pid,)))
+        pid = cleaning_stuck(old)
+        db.sql('SELECT pg_terminate_backend(%s)', (pid,))
+        wait_until(lambda: not db.value('SELECT count(*) FROM pg_stat_activity WHERE pid = %s', (pid,)), 60,
+                   f'process {pid} ends', 0.05)
 
     def killed(old):
-        ended(old, lambda pid: os.kill(pid, signal.SIGKILL))
+        pid = cleaning_stuck(old)
+        cluster = frame.stand.cluster
+        log = cluster.log_position()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: 'ready to accept connections' in cluster.log(log), 60, 'the server has restarted', 0.05)
 
     def storage_away(old):
         proxy.refuse()

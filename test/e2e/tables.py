@@ -1,5 +1,7 @@
 """tables.py - tables that change under the stream, and rows that have to be read again."""
+import contextlib
 import json
+import threading
 
 import oracle
 from frame import case, global_rules
@@ -140,6 +142,25 @@ def staleness(frame):
     check('stale' in (db.status()[0]['hint'] or ''), db.status())
 
 
+@case('stale: ALTER TABLE wrote the table anew, and its shape does not tell')
+def rewritten(frame):
+    commands = {
+        'ALTER TABLE t ADD b uuid DEFAULT gen_random_uuid()': True,
+        'ALTER TABLE t ALTER n TYPE int USING n + 1': True,
+        'VACUUM FULL t': False,
+        'CLUSTER t USING t_pkey': False,
+        'ALTER TABLE t ADD b int': False}
+    if frame.cluster.value('SHOW server_version_num') >= '170000':
+        commands['ALTER TABLE t ALTER g SET EXPRESSION AS (id || 2)'] = True
+    for command, expected in commands.items():
+        db = frame.replicating("CREATE TABLE t (id text PRIMARY KEY, n int, g text GENERATED ALWAYS AS (id || 1) STORED);"
+                               " INSERT INTO t VALUES ('a', 1)", ALL)
+        db.sql(command)
+        db.wait()
+        equal(stale(db), [expected], command)
+        check(('stale' in (db.status()[0]['hint'] or '')) == expected, lambda: (command, db.status()))
+
+
 @case('tables without identity: inserts, and a word about the rest')
 def no_identity(frame):
     db = frame.database('CREATE TABLE t (id text, n int)', publication=False)
@@ -176,6 +197,103 @@ def read_again(frame):
         db.sql('ALTER TABLE t ADD extra int')
         db.start()
         settle(db, {'1': 3})
+
+
+def needs_rereads(frame, count, key='i::text', **options):
+    """A table whose rows are stored without a copy of their out-of-line values, so that a change asks for the row."""
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, n int, v text);'
+                        ' ALTER TABLE t ALTER id SET STORAGE PLAIN; ALTER TABLE t ALTER v SET STORAGE EXTERNAL;'
+                        ' ALTER TABLE t REPLICA IDENTITY FULL', **options)
+    db.sql(f"INSERT INTO t SELECT {key}, 1, repeat('v', 3000) FROM generate_series(1, {count}) i")
+    stream = db.deploy(ALL)
+    db.start()
+    db.wait_served(stream)
+    db.sql('ALTER TABLE t REPLICA IDENTITY DEFAULT')
+    return db
+
+
+@case('a row is read again only when the commit that asks for it is visible')
+def straggling_reread(frame):
+    db = needs_rereads(frame, 2)
+    pid = db.status()[0]['pid']
+
+    def standby(name):
+        frame.cluster.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+        frame.cluster.sql('SELECT pg_reload_conf()')
+        wait_until(lambda: frame.cluster.value('SHOW synchronous_standby_names') == name, 30, 'the setting', 0.01)
+    standby('nobody')
+    try:
+        with contextlib.closing(db.connect()) as c:
+            thread = threading.Thread(target=lambda: c.cursor().execute(
+                "BEGIN; UPDATE t SET n = 2 WHERE id = '1'; UPDATE t SET id = '3' WHERE id = '2'; COMMIT"))
+            thread.start()
+            try:
+                wait_until(lambda: db.status()[0]['rereads'] == 2, 30, lambda: db.status(), 0.01)
+                wait_until(lambda: db.status()[0]['waits_for_pid'] == c.info.backend_pid, 30, lambda: db.status(), 0.01)
+            finally:
+                standby('')
+                thread.join(60)
+    finally:
+        standby('')
+    db.wait()
+    equal(visible(db), {'1': 2, '3': 1})
+    equal(db.status()[0]['pid'], pid, 'the worker went on')
+
+
+@case('a transaction asks for more rows to be read again than there is memory for: the stream is made anew')
+def too_many_rereads(frame):
+    db = needs_rereads(frame, 3000, "lpad(i::text, 1500, '-')", queue_size='1MB')
+    old = db.served().stream
+    db.sql('UPDATE t SET n = 2 WHERE id > lpad(%s, 1500, %s)', ('2800', '-'))
+    db.wait()
+    equal(db.served().stream, old, 'a few rows are read again')
+    equal(sorted(visible(db).values()), [1] * 2800 + [2] * 200)
+    db.sql('UPDATE t SET n = 3')
+    wait_until(lambda: db.served().stream > old, 60, lambda: db.status(), 0.05)
+    db.wait()
+    equal(set(visible(db).values()), {3})
+    log = frame.cluster.log()
+    check('have to be read again' in log, 'the reason is not in the log')
+    db.sql('UPDATE t SET n = 4')
+    db.wait()
+    equal((len(visible(db)), set(visible(db).values())), (3000, {4}))
+    equal([s['rereads'] for s in db.status()], [0], 'the new stream has a copy of each row')
+
+
+def most_memory(db):
+    """What the worker has used at most, in bytes."""
+    with open(f"/proc/{db.status()[0]['pid']}/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith('VmHWM:'))
+
+
+@case('a whole row as identity that is too large: rejected unread, its old version removed, found again when it fits')
+def too_large_identity(frame):
+    large = "repeat('x', 60000000)"
+    db = frame.database('CREATE TABLE t (id text, n int, v text); ALTER TABLE t REPLICA IDENTITY FULL', row_limit='1MB')
+    db.sql(f"INSERT INTO t VALUES ('a', 1, 'small'), ('large', 1, {large})")
+    db.deploy(ALL)
+    db.start()
+    db.wait_served()
+    equal(visible(db), {'a': 1}, 'after the copy')
+    equal(db.status()[0]['rejected_rows'], 1)
+    check(most_memory(db) < 60_000_000, lambda: f'the worker used {most_memory(db)} bytes')
+    db.sql(f"UPDATE t SET v = {large} WHERE id = 'a'")
+    db.sql(f"INSERT INTO t VALUES ('c', 1, {large}), ('b', 1, repeat('y', 500000))")
+    db.wait()
+    equal(visible(db), {'b': 1}, 'rejected')
+    equal(db.status()[0]['rejected_rows'], 3)
+    db.sql("UPDATE t SET v = 'fits', n = 2 WHERE id = 'a'")
+    db.sql("DELETE FROM t WHERE id = 'large'")
+    db.wait()
+    equal(visible(db), {'a': 2, 'b': 1})
+    # the server's decoding itself allocates such a value once
+    check(most_memory(db) < 110_000_000, lambda: f'the worker used {most_memory(db)} bytes')
+    stopped(db)
+    db.configure(row_limit='100kB')
+    db.start()
+    db.sql("DELETE FROM t WHERE id = 'b'")
+    db.wait()
+    equal(visible(db), {'a': 2}, 'stored under a larger limit')
 
 
 @case('nothing of a table owner runs with the worker\'s rights')

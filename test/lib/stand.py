@@ -36,6 +36,8 @@ class Database:
             f.write(uri + '\n')
 
     def create(self, schema='', publication=True, extension=True, **settings):
+        if not self.stand.storage.own:
+            self.mongo.client.drop_database(self.storage_name)      # of an earlier run, whose server is no more
         self.cluster.sql(f'CREATE DATABASE {self.name}')
         self.configure(mongodb_uri_file=self.uri_file, mongodb_database=self.storage_name, **settings)
         if extension:

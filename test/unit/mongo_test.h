@@ -47,6 +47,18 @@ extern void stand_stop(Stand *stand);	/* the thread, as a process that dies */
 extern void stand_destroy(Stand *stand);	/* drops the database too */
 extern void stand_forget(Stand *stand); /* without dropping it */
 
+/* a test with a stand of its own as *state */
+extern int	stand_setup(void **state);
+extern int	stand_teardown(void **state);
+#define stand_test(function) \
+	cmocka_unit_test_setup_teardown(function, stand_setup, stand_teardown)
+
+#define CONFIG "bucket_definitions:\n  global:\n    data: []\n"
+/* another process for the same database */
+extern Stand *second_stand(Stand *first);
+/* the stand, with a stream of CONFIG whose copy is done, served, at LSN 0x100 */
+extern Stand *active_stand(void **state);
+
 extern StorageError stand_try(Stand *stand, MongoJobFunction function, void *arg);
 extern void stand_run(Stand *stand, MongoJobFunction function, void *arg);	/* must succeed */
 extern int32_t stand_deploy(Stand *stand, const char *content);
@@ -55,6 +67,8 @@ extern void stand_write(Stand *stand, const WriterOptions *options);	/* starts t
 
 /* batches: items are added to stand->batch, which is made if need be */
 extern WriteItem *add(Stand *stand, WriteItemKind kind, uint64_t lsn);
+extern void begin(Stand *stand, uint64_t end);
+extern void commit(Stand *stand, uint64_t end);
 extern void submit(Stand *stand);
 extern WriterProgress wait_idle(Stand *stand);	/* until everything is stored, or failed */
 extern WriterProgress stored(Stand *stand); /* submit, wait, and it must not have failed */
@@ -76,6 +90,9 @@ extern void rules_table_free(RulesTable *table);
 /* values by column; undefined ones make the change incomplete.  key_before: NULL, or the old key */
 extern RowChange *add_values(Stand *stand, RowChangeKind kind, RulesTable *table,
 							 const SyncValue *values, const char *key_before);
+
+/* a text; NULL: undefined */
+extern SyncValue value(const char *s);
 
 /* a table without rules: rows are evaluated by hand */
 extern SourceTable *table_create(const char *name);
@@ -103,6 +120,8 @@ extern int64_t count_documents(Stand *stand, const char *collection, const char 
 extern char *field_of(Stand *stand, const char *collection, const char *filter,
 					  const char *path);
 extern void command(Stand *stand, const char *json);
+#define UPDATE(collection, filter, update) \
+	"{\"update\": \"" collection "\", \"updates\": [{\"q\": " filter ", \"u\": " update "}]}"
 /* "PUT a1 12, REMOVE a2 13": ops of a bucket in order; ids relative to base if not 0 */
 extern char *ops_of(Stand *stand, const char *bucket);
 

@@ -186,6 +186,60 @@ stand_write(Stand *stand, const WriterOptions *options)
 	assert_true(writer_start(stand->thread, stand->stream, options ? options : &none));
 }
 
+/* ---------------------------------------------------------------- set-up of a test */
+
+int
+stand_setup(void **state)
+{
+	*state = stand_create(NULL);
+	return 0;
+}
+
+int
+stand_teardown(void **state)
+{
+	stand_destroy(*state);
+	return 0;
+}
+
+Stand *
+second_stand(Stand *first)
+{
+	return stand_create(first->database);
+}
+
+Stand *
+active_stand(void **state)
+{
+	Stand	   *stand = *state;
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	stand_write(stand, NULL);
+	add(stand, WRITE_POSITION, 0x80);
+	add(stand, WRITE_SNAPSHOT_DONE, 0x100);
+	add(stand, WRITE_KEEPALIVE, 0x100);
+	stored(stand);
+	return stand;
+}
+
+void
+begin(Stand *stand, uint64_t end)
+{
+	add(stand, WRITE_BEGIN, end);
+}
+
+void
+commit(Stand *stand, uint64_t end)
+{
+	add(stand, WRITE_COMMIT, end);
+}
+
+SyncValue
+value(const char *s)
+{
+	return s != NULL ? value_text(s, strlen(s)) : (SyncValue) {.type = SYNC_UNDEFINED};
+}
+
 /* ---------------------------------------------------------------- batches */
 
 static void

@@ -24,6 +24,33 @@ assert_same(SyncString got, SyncString expected)
 	assert_memory_equal(got.data, expected.data, expected.len);
 }
 
+static void
+row_names(void **state)
+{
+	static const SyncColumn columns[] = {{{"a", 1}}, {{"secret", 6}}, {{"b", 1}}};
+	static const int identity[] = {2, 0};
+	static const SyncRowType type = {3, columns, 2, identity};
+	static const SyncRowType none = {3, columns, 0, NULL};
+	SyncValue	values[3] = {
+		{.type = SYNC_TEXT, .data = "x\ny\xC3\xA4z", .len = 6},
+		{.type = SYNC_TEXT, .data = "canary", .len = 6},
+		value_integer(-7)
+	};
+	char		text[ROW_NAME_SIZE];
+
+	(void) state;
+	row_name(&type, values, text, sizeof(text));
+	assert_string_equal(text, "b=-7, a=x?y\xC3\xA4z");
+	row_name(&type, values, text, 13);
+	assert_string_equal(text, "b=-7, a=x?y");	/* no half character */
+	row_name(&none, values, text, sizeof(text));
+	assert_string_equal(text, "");
+	values[2] = (SyncValue) {.type = SYNC_BLOB, .data = "\x01\xFF", .len = 2};
+	values[0] = value_null();
+	row_name(&type, values, text, sizeof(text));
+	assert_string_equal(text, "b=\\x01ff, a=null");
+}
+
 /* ---------------------------------------------------------------- BSON */
 
 static void
@@ -572,6 +599,7 @@ main(void)
 		arena_test(entries_are_compared_whole),
 		arena_test(rows_in_many_buckets),
 		cmocka_unit_test(rule_ids),
+		cmocka_unit_test(row_names),
 	};
 
 	return cmocka_run_group_tests_name("core: what is stored", tests, NULL, NULL);

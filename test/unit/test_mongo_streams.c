@@ -23,25 +23,6 @@
 #include "mongo/mongo_private.h"
 #include "mongo/turn.h"
 
-#define CONFIG "bucket_definitions:\n  global:\n    data: []\n"
-
-#define UPDATE(collection, filter, update) \
-	"{\"update\": \"" collection "\", \"updates\": [{\"q\": " filter ", \"u\": " update "}]}"
-
-static int
-setup(void **state)
-{
-	*state = stand_create(NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	stand_destroy(*state);
-	return 0;
-}
-
 static StorageError
 try_open(Stand *stand, int32_t id)
 {
@@ -317,6 +298,64 @@ test_adopt(void **state)
 	stand_run(other, storage_adopt_stream, &adopt);
 	assert_int_equal(try_open(other, 1).kind, STORAGE_OK);
 	assert_int_equal(try_open(stand, 1).kind, STORAGE_BINDING);
+	stand_forget(other);
+}
+
+/* pgsync.cluster_id was set while the server was down: nobody else can hold the lock */
+static void
+test_adopt_with_another_cluster_id(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageOpenStream open = {.self = stand->self, .stream_id = 1};
+	StorageError error;
+
+	strcpy(stand->self.place, "here:/data");
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	other->self = stand->self;
+	strcpy(other->self.host, "my-cluster");
+	open.self = other->self;
+	error = stand_try(other, storage_open_stream, &open);
+	assert_int_equal(error.kind, STORAGE_BINDING);
+	assert_int_equal(open.difference, BINDING_CLUSTER_ID);
+	assert_non_null(strstr(error.message, "(here:/data)"));
+	assert_non_null(strstr(error.message, "(my-cluster)"));
+
+	/* a copy of it elsewhere waits for the lock's end, as any other */
+	strcpy(open.self.place, "copy:/data");
+	assert_int_equal(stand_try(other, storage_adopt_stream, &open).kind, STORAGE_LOCK_LOST);
+	open.self = other->self;
+	stand_run(other, storage_adopt_stream, &open);
+	assert_int_equal(try_open(other, 1).kind, STORAGE_OK);
+	stand_forget(other);
+}
+
+/* the storage of another database is not taken by a deployment, only after adopting it */
+static void
+test_deploy_over_another_database(void **state)
+{
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+	StorageDeploy deploy = {.content = CONFIG, .slot_prefix = "powersync_"};
+	StorageOpenStream adopt = {0};
+	StorageError error;
+
+	stand_open(stand, stand_deploy(stand, CONFIG));
+	other->self.database_oid++;
+	strcpy(other->self.database_name, "second");
+	deploy.self = other->self;
+	error = stand_try(other, storage_deploy, &deploy);
+	assert_int_equal(error.kind, STORAGE_BINDING);
+	assert_non_null(strstr(error.message, "\"source\" of the cluster with system identifier 7000000000000000001 (here:/data)"));
+	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 1);
+	assert_field(stand, "sync_rules", "{}", "state", "\"PROCESSING\"");
+	stand_run(stand, storage_renew_lock, NULL);
+
+	stand_run(stand, storage_close_stream, NULL);
+	adopt.self = other->self;
+	stand_run(other, storage_adopt_stream, &adopt);
+	stand_run(other, storage_deploy, &deploy);
+	assert_int_equal(deploy.stream_id, 2);
 	stand_forget(other);
 }
 
@@ -832,24 +871,26 @@ main(void)
 		cmocka_unit_test(test_hosts_without_secrets),
 		cmocka_unit_test(test_cancel_at_a_silent_server),
 		cmocka_unit_test(test_unreachable),
-		cmocka_unit_test_setup_teardown(test_signals_stay_away, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_uncapped_events, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_migrations_are_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock_is_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_promotion, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_streams_of_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_slot_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_record_error, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate_keeps_lost_slots, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_terminate_needs_the_lock, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_reset, setup, teardown),
+		stand_test(test_signals_stay_away),
+		stand_test(test_uncapped_events),
+		stand_test(test_migrations_are_left_alone),
+		stand_test(test_lock),
+		stand_test(test_adopt),
+		stand_test(test_adopt_with_another_cluster_id),
+		stand_test(test_deploy_over_another_database),
+		stand_test(test_lock_is_kept),
+		stand_test(test_promotion),
+		stand_test(test_streams_of_others),
+		stand_test(test_slot_lost),
+		stand_test(test_record_error),
+		stand_test(test_terminate),
+		stand_test(test_terminate_keeps_lost_slots),
+		stand_test(test_terminate_needs_the_lock),
+		stand_test(test_reset),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_turns_of_other_storages),
 		cmocka_unit_test(test_storage_numbers),
-		cmocka_unit_test_setup_teardown(test_turn_between_tries, setup, teardown),
+		stand_test(test_turn_between_tries),
 	};
 
 	mongoc_init();
