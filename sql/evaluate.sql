@@ -15,6 +15,11 @@ SELECT E:'rules' AS rules \gset
 SELECT * FROM pgsync_evaluate(:'rules', 'lists');
 SELECT row_key, kind, bucket FROM pgsync_evaluate(:'rules', 'lists', max_rows => 1);
 
+-- every query that fails is named
+SELECT kind, bucket, lookup, message FROM pgsync_evaluate(E'bucket_definitions:\n  a:\n    parameters: SELECT id AS l FROM lists WHERE owner_id ->> ''x'' = request.user_id()\n'
+	'    data:\n      - SELECT * FROM lists WHERE id = bucket.l\n      - SELECT id, owner_id ->> ''x'' AS x FROM lists WHERE id = bucket.l\n'
+	'  b:\n    data:\n      - SELECT id, uuid_blob(owner_id) AS x FROM lists\n', 'lists', max_rows => 1);
+
 -- by key: one, several, one that is not there; a round trip of what came out
 SELECT row_key, kind, bucket, message FROM pgsync_evaluate(:'rules', 'lists', '{"id": 3}');
 SELECT row_key, kind, bucket, message FROM pgsync_evaluate(:'rules', 'lists', '[{"id": 2}, {"id": "77"}, {"owner_id": "u1"}]');

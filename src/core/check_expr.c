@@ -239,12 +239,14 @@ add_kind_mismatch(Check *check, ValueComparison op, const Expr *left, int left_k
 	int			subject_kind = on_right ? right_kind : left_kind;
 	int			other_kind = on_right ? left_kind : right_kind;
 	const SchemaColumn *column = check_column(check, subject);
-	const char *outcome = result_of_kinds(op, left_kind, right_kind) ? "always" : "never";
+	/* of NULL it is NULL in any case */
+	const char *outcome = result_of_kinds(op, left_kind, right_kind) ? "true for every value" :
+		"never true";
 
 	if (column != NULL)
 		check_add(check, SYNC_ERROR_TYPE, check_place(check, subject),
 				  suggest_comparison(check, column, other, other_kind),
-				  "column \"%.*s\" (%s) is %s in the rules: this comparison with %s is %s true",
+				  "column \"%.*s\" (%s) is %s in the rules: this comparison with %s is %s",
 				  NAMED(column->name), column->type,
 				  column->value == SCHEMA_BOOLEAN ? "1 or 0" : kind_name(subject_kind),
 				  kind_name(other_kind), outcome);
@@ -252,7 +254,7 @@ add_kind_mismatch(Check *check, ValueComparison op, const Expr *left, int left_k
 		check_add(check, SYNC_ERROR_TYPE,
 				  check_place(check, subject) ? check_place(check, subject) :
 				  check_place(check, other), NULL,
-				  "this comparison of %s with %s is %s true", kind_name(subject_kind),
+				  "this comparison of %s with %s is %s", kind_name(subject_kind),
 				  kind_name(other_kind), outcome);
 }
 
@@ -317,6 +319,29 @@ check_constant(Check *check, ValueComparison op, const Expr *expr, const Expr *o
 				  column->value == SCHEMA_TIMESTAMPTZ ? "Z" : "");
 }
 
+/* a number that comes as text, ordered against another text: '9' is behind '10' */
+static void
+check_order(Check *check, ValueComparison op, const Expr *left, const Expr *right)
+{
+	const SchemaColumn *column = check_column(check, left);
+	const Expr *subject = left;
+
+	if (op == VALUE_EQ || op == VALUE_NE)
+		return;
+	if (column == NULL || column->value != SCHEMA_NUMERIC)
+	{
+		column = check_column(check, right);
+		subject = right;
+	}
+	if (column == NULL || column->value != SCHEMA_NUMERIC)
+		return;
+	check_add(check, SYNC_ERROR_TYPE, check_place(check, subject),
+			  check_hint(check, "Compare CAST(%s AS numeric) with a number.",
+						 check_quoted(check, column->name)),
+			  "column \"%.*s\" (%s) is a text in the rules: it is compared letter by letter, '9' "
+			  "comes behind '10'", NAMED(column->name), column->type);
+}
+
 static void
 check_comparison(Check *check, ValueComparison op, const Expr *left, const Expr *right)
 {
@@ -340,6 +365,8 @@ check_comparison(Check *check, ValueComparison op, const Expr *left, const Expr 
 		add_kind_mismatch(check, op, left, left_kind, right, right_kind);
 	else
 	{
+		if (left_kind == CAN_BE_TEXT && right_kind == CAN_BE_TEXT)
+			check_order(check, op, left, right);
 		check_constant(check, op, left, right);
 		check_constant(check, op, right, left);
 	}

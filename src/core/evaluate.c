@@ -205,7 +205,7 @@ json_evaluate(Evaluation *evaluation, const BoundSource *source, RowJson *row)
 /* ---------------------------------------------------------------- output */
 
 void
-record_error(Evaluation *evaluation)
+record_error(Evaluation *evaluation, const BoundBucket *bucket, const BoundIndex *index)
 {
 	EvaluatedRow *result = evaluation->result;
 
@@ -215,6 +215,21 @@ record_error(Evaluation *evaluation)
 
 		*error = evaluation->error;
 		result->error = error;
+	}
+	if (evaluation->next_error != NULL)
+	{
+		RowError   *error = arena_new(evaluation->context.arena, RowError);
+
+		error->error = evaluation->error;
+		if (bucket != NULL)
+			error->bucket = bucket->name;
+		else
+		{
+			error->lookup_name = index->lookup_name;
+			error->query_id = index->query_id;
+		}
+		*evaluation->next_error = error;
+		evaluation->next_error = &error->next;
 	}
 }
 
@@ -299,7 +314,8 @@ source_combination(Evaluation *evaluation, const BoundSource *source, void *arg)
 }
 
 static void
-source_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult *result)
+source_evaluate(Evaluation *evaluation, const BoundBucket *bucket, const BoundSource *source,
+				SourceResult *result)
 {
 	result->done = true;
 	result->rows = &result->first;
@@ -307,7 +323,7 @@ source_evaluate(Evaluation *evaluation, const BoundSource *source, SourceResult 
 	if (for_each_combination(evaluation, source, source_combination, result))
 		return;
 	result->row_count = 0;
-	record_error(evaluation);
+	record_error(evaluation, bucket, NULL);
 }
 
 static SyncString
@@ -369,7 +385,7 @@ evaluate_bucket(Evaluation *evaluation, const BoundBucket *bucket)
 	SourceResult *result = &evaluation->sources[bucket->source];
 
 	if (!result->done)
-		source_evaluate(evaluation, source, result);
+		source_evaluate(evaluation, bucket, source, result);
 	for (int r = 0; r < result->row_count; r++)
 		emit_bucket_rows(evaluation, bucket, source, &result->rows[r]);
 }
@@ -386,9 +402,10 @@ evaluate_queries(Evaluation *evaluation)
 		evaluation->json = arena_array(arena, RowJson, (size_t) binding->json_group_count);
 		evaluation->sources = arena_array(arena, SourceResult, (size_t) binding->source_count);
 	}
-	if (evaluation->error_pending)
-		record_error(evaluation);
-	evaluation->error_pending = false;
+	if (evaluation->failed_bucket != NULL || evaluation->failed_index != NULL)
+		record_error(evaluation, evaluation->failed_bucket, evaluation->failed_index);
+	evaluation->failed_bucket = NULL;
+	evaluation->failed_index = NULL;
 	for (; evaluation->bucket_at < binding->bucket_count; evaluation->bucket_at++)
 	{
 		evaluation->row_mark = evaluation->result->bucket_row_count;
@@ -427,7 +444,6 @@ give_up_query(Evaluation *evaluation)
 
 	sync_error_set(&evaluation->error, SYNC_ERROR_LIMIT, "evaluating the row takes more than %d MB",
 				   (int) (ROW_MAX_BYTES / (1024 * 1024)));
-	evaluation->error_pending = true;
 	if (evaluation->bucket_at < binding->bucket_count)
 	{
 		SourceResult *source = &evaluation->sources[binding->buckets[evaluation->bucket_at].source];
@@ -435,20 +451,20 @@ give_up_query(Evaluation *evaluation)
 		evaluation->result->bucket_row_count = evaluation->row_mark;
 		source->done = true;
 		source->row_count = 0;
-		evaluation->bucket_at++;
+		evaluation->failed_bucket = &binding->buckets[evaluation->bucket_at++];
 	}
 	else
 	{
 		evaluation->result->parameter_row_count = evaluation->row_mark;
-		evaluation->index_at++;
+		evaluation->failed_index = &binding->indexes[evaluation->index_at++];
 	}
 }
 
-SyncErrorCode
-table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
-			   EvaluatedRow *result)
+static SyncErrorCode
+evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+		 EvaluatedRow *result, RowError **errors)
 {
-	Evaluation	evaluation = {.binding = binding, .result = result};
+	Evaluation	evaluation = {.binding = binding, .result = result, .next_error = errors};
 	SyncErrorCode code = SYNC_OK;
 
 	memset(result, 0, sizeof(*result));
@@ -461,7 +477,8 @@ table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *
 	arena_limit(arena, ROW_MAX_BYTES);
 	while (!evaluate_guarded(&evaluation))
 	{
-		if (!arena_limit_reached(arena) || evaluation.sources == NULL || evaluation.error_pending)
+		if (!arena_limit_reached(arena) || evaluation.sources == NULL ||
+			evaluation.failed_bucket != NULL || evaluation.failed_index != NULL)
 		{
 			memset(result, 0, sizeof(*result));
 			code = SYNC_ERROR_OUT_OF_MEMORY;
@@ -472,4 +489,19 @@ table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *
 	}
 	arena_limit(arena, 0);
 	return code;
+}
+
+SyncErrorCode
+table_evaluate(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+			   EvaluatedRow *result)
+{
+	return evaluate(binding, values, arena, result, NULL);
+}
+
+SyncErrorCode
+table_evaluate_verbose(const TableBinding *binding, const SyncValue *values, SyncArena *arena,
+					   EvaluatedRow *result, RowError **errors)
+{
+	*errors = NULL;
+	return evaluate(binding, values, arena, result, errors);
 }

@@ -62,9 +62,11 @@ typedef struct Evaluation
 	int			bucket_at;		/* the query being evaluated: a bucket, or behind the last */
 	int			index_at;		/* ... an index */
 	int			row_mark;		/* rows in the result before that query */
-	bool		error_pending;	/* to be counted as soon as memory can be allocated */
+	const BoundBucket *failed_bucket;	/* the query that was given up: its error is still to be ... */
+	const BoundIndex *failed_index; /* ... recorded */
 	int			bucket_capacity;
 	int			parameter_capacity;
+	RowError  **next_error;		/* NULL: only the first error is wanted */
 } Evaluation;
 
 /* ---- evaluate.c */
@@ -72,8 +74,9 @@ typedef struct Evaluation
 extern bool field_value(Evaluation *evaluation, const BoundField *field, SyncValue *value);
 extern bool checks_evaluate(Evaluation *evaluation, const BoundSource *source);
 
-/* counts a query that failed; the first error is kept */
-extern void record_error(Evaluation *evaluation);
+/* counts a query that failed, that of a bucket or of an index; the first error is kept */
+extern void record_error(Evaluation *evaluation, const BoundBucket *bucket,
+						 const BoundIndex *index);
 
 /* ---- evaluate_keys.c */
 

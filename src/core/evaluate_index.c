@@ -89,7 +89,7 @@ legacy_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 	if (!keys_evaluate(evaluation, source, &keys) ||
 		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows, &whole)))
 	{
-		record_error(evaluation);
+		record_error(evaluation, NULL, index);
 		return;
 	}
 	if (source->rules == SOURCE_ALPHA && !whole)
@@ -252,7 +252,7 @@ compiled_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 
 	if (!for_each_combination(evaluation, &index->source, index_combination, &list))
 	{
-		record_error(evaluation);
+		record_error(evaluation, NULL, index);
 		return;
 	}
 	for (int i = 0; i < list.count; i++)

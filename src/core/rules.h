@@ -133,4 +133,19 @@ extern const SyncRowType *binding_row_type(const TableBinding *binding);
 extern SyncErrorCode table_evaluate(const TableBinding *binding, const SyncValue *values,
 									SyncArena *arena, EvaluatedRow *result);
 
+/* a query that failed on a row */
+typedef struct RowError
+{
+	SyncString	bucket;			/* what its buckets' names begin with; len 0: it is an index */
+	SyncString	lookup_name;	/* INDEX */
+	SyncString	query_id;
+	SyncError	error;
+	struct RowError *next;
+} RowError;
+
+/* The same, for people: *errors receives all of them. */
+extern SyncErrorCode table_evaluate_verbose(const TableBinding *binding, const SyncValue *values,
+											SyncArena *arena, EvaluatedRow *result,
+											RowError **errors);
+
 #endif							/* PGSYNC_RULES_H */

@@ -59,7 +59,6 @@ typedef struct DryRun
 	const TableBinding *binding;
 	RowConversion *conversion;	/* of the columns as they are selected */
 	SyncRowType row_type;
-	bool		key_is_index;	/* else the identity is the whole row */
 	char	   *select;			/* SELECT ... FROM ONLY table */
 	Oid			owner;			/* who reads */
 	Size		limit;
@@ -179,8 +178,33 @@ key_datum(DryRun *run, const SyncValue *values)
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buffer_string(&json).data));
 }
 
+/* a query that failed: of a bucket, or of a lookup */
 static void
-output_evaluated(DryRun *run, Datum key, const EvaluatedRow *evaluated)
+output_error(DryRun *run, Datum key, const RowError *error)
+{
+	OutputRow	row;
+	SyncBuffer	lookup;
+
+	output_begin(&row, "error", key);
+	if (error->bucket.len > 0)
+		output_set(run, &row, OUT_BUCKET, error->bucket);
+	else
+	{
+		buffer_init(&lookup, run->row_arena, 64);
+		buffer_append_char(&lookup, '[');
+		json_append_text(&lookup, error->lookup_name.data, error->lookup_name.len);
+		buffer_append_char(&lookup, ',');
+		json_append_text(&lookup, error->query_id.data, error->query_id.len);
+		buffer_append_char(&lookup, ']');
+		output_set(run, &row, OUT_LOOKUP, buffer_string(&lookup));
+	}
+	output_set(run, &row, OUT_MESSAGE, (SyncString) {error->error.message,
+			   (uint32_t) strlen(error->error.message)});
+	output_put(run, &row);
+}
+
+static void
+output_evaluated(DryRun *run, Datum key, const EvaluatedRow *evaluated, const RowError *errors)
 {
 	OutputRow	row;
 
@@ -211,12 +235,8 @@ output_evaluated(DryRun *run, Datum key, const EvaluatedRow *evaluated)
 		output_set(run, &row, OUT_PARAMETERS, buffer_string(&rows));
 		output_put(run, &row);
 	}
-	if (evaluated->error_count == 1)
-		output_message(run, "error", key, evaluated->error->message);
-	else if (evaluated->error_count > 1)
-		output_message(run, "error", key,
-					   psprintf("%s (the first of %d queries that failed)",
-								evaluated->error->message, evaluated->error_count));
+	for (; errors != NULL; errors = errors->next)
+		output_error(run, key, errors);
 	if (evaluated->bucket_row_count == 0 && evaluated->parameter_row_count == 0 &&
 		evaluated->error_count == 0)
 	{
@@ -242,9 +262,8 @@ convert_row(DryRun *run, HeapTuple tuple, TupleDesc desc, SyncValue *values, Dat
 	fits = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
 					   run->row_arena, values, &out_of_line) != ROW_TOO_LARGE;
 	has_key = fits ||
-		(run->key_is_index &&
-		 row_convert_some(run->conversion, datums, nulls, run->row_type.identity,
-						  run->row_type.identity_count, run->limit, run->row_arena, values));
+		row_convert_some(run->conversion, datums, nulls, run->row_type.identity,
+						 run->row_type.identity_count, run->limit, run->row_arena, values);
 	row_conversion_settings_end(settings);
 	*key = has_key ? key_datum(run, values) : (Datum) 0;
 	return fits;
@@ -256,6 +275,7 @@ evaluate_row(DryRun *run, HeapTuple tuple, TupleDesc desc)
 	MemoryContext old = MemoryContextSwitchTo(run->row_context);
 	SyncValue  *values = palloc0(sizeof(SyncValue) * Max(run->conversion->count, 1));
 	EvaluatedRow evaluated;
+	RowError   *errors;
 	Datum		key;
 
 	if (!convert_row(run, tuple, desc, values, &key))
@@ -264,9 +284,10 @@ evaluate_row(DryRun *run, HeapTuple tuple, TupleDesc desc)
 								run->limit / 1024));
 	else
 	{
-		if (table_evaluate(run->binding, values, run->row_arena, &evaluated) != SYNC_OK)
+		if (table_evaluate_verbose(run->binding, values, run->row_arena, &evaluated,
+								   &errors) != SYNC_OK)
 			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-		output_evaluated(run, key, &evaluated);
+		output_evaluated(run, key, &evaluated, errors);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(run->row_context);
@@ -585,8 +606,6 @@ select_columns(DryRun *run)
 	run->row_type.column_count = count;
 	run->row_type.columns = columns;
 	run->row_type.identity = identity;
-	run->key_is_index = kind != REPLICA_IDENTITY_NOTHING &&
-		OidIsValid(identity_index(run->relation));
 	run->conversion = row_conversion_create(selected, run->owner, plan_compatibility(run->plan));
 }
 

@@ -25,7 +25,6 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
