@@ -176,7 +176,7 @@ static const struct
 	"F 9:31: a bucket parameter cannot be the list that IN searches\n"
 	"F 11:31: both sides of OR must compare the same parameters | Use two queries instead of OR.\n"
 	"F 12:31: a comparison of a row with a parameter can stand only under AND and OR\n"
-	"F 13:16: an item of a data query can use columns and constants only"},
+	"F 13:16: an item can use columns of the table and constants only"},
 	{"bucket_definitions:\n"
 	"  b:\n"
 	"    parameters: SELECT id FROM lists AS l WHERE u = request.user_id()\n"

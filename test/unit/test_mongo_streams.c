@@ -479,7 +479,7 @@ test_streams_of_others(void **state)
 	assert_int_equal(try_open(stand, 8).kind, STORAGE_STREAM_GONE);
 	stand_open(stand, 5);
 	assert_string_equal(stand->stream->serialized_plan,
-						"{ \"plan\" : { \"a\" : { \"$numberInt\" : \"1\" } } }");
+						"{\"plan\":{\"a\":1}}");
 	stand_run(stand, storage_list_streams, &list);
 	assert_true(list.streams[0].bound_here);
 	assert_false(list.streams[0].untouched);
