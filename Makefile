@@ -23,7 +23,7 @@ CORE_OBJS = $(addprefix src/core/, \
 	bind.o evaluate.o expr.o functions.o json_path.o datetime.o geometry.o \
 	value.o integer.o number.o text.o json.o json_read.o \
 	bucket_ops.o identity.o row_copy.o bson_bytes.o bson_json.o lsn.o \
-	arena.o buffer.o hash_index.o error.o)
+	arena.o buffer.o hash_index.o keyed_hash.o error.o)
 MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o bson_util.o \
 	collections.o streams.o start_xid.o stream_doc.o plan_bson.o deploy.o terminate.o \
 	batch.o writer.o group.o row_lookup.o row_apply.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)

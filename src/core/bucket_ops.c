@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "change.h"
+#include "keyed_hash.h"
 
 /* storage-contract.md 3.5: what an operation weighs beside its JSON */
 #define OP_BYTES	200
@@ -34,6 +35,7 @@ typedef struct KeySet
 	const void *array;
 	int		   *slots;			/* position + 1; 0 = free; NULL: search plainly */
 	uint32_t	mask;
+	HashKey		key;
 	int			count;			/* positions 0 to count - 1 were offered */
 } KeySet;
 
@@ -44,18 +46,14 @@ keys_equal(const SyncString a[3], const SyncString b[3])
 		sync_string_equal(a[2], b[2]);
 }
 
-/* FNV-1a with the lengths, so that moving a byte from one part to the next matters */
+/* the parts one after the other: moving a byte from one to the next matters */
 static uint32_t
-hash_key(const SyncString key[3])
+hash_key(const HashKey *key, const SyncString parts[3])
 {
-	uint64_t	hash = UINT64_C(14695981039346656037);
+	uint64_t	hash = 0;
 
-	for (int part = 0; part < 3; part++)
-	{
-		for (uint32_t i = 0; i < key[part].len; i++)
-			hash = (hash ^ (unsigned char) key[part].data[i]) * UINT64_C(1099511628211);
-		hash = (hash ^ key[part].len) * UINT64_C(1099511628211);
-	}
+	for (int i = 0; i < 3; i++)
+		hash = (hash << 5 | hash >> 59) ^ keyed_hash(key, parts[i].data, parts[i].len);
 	return (uint32_t) (hash ^ hash >> 32);
 }
 
@@ -73,6 +71,7 @@ key_set_init(KeySet *set, SyncArena *arena, int capacity)
 			size *= 2;
 		set->slots = arena_array(arena, int, size);
 		set->mask = size - 1;
+		set->key = hash_key_make(arena);
 	}
 }
 
@@ -88,7 +87,7 @@ key_set_find(const KeySet *set, const SyncString key[3], uint32_t *slot)
 				return true;
 		return false;
 	}
-	for (*slot = hash_key(key) & set->mask; set->slots[*slot] != 0;
+	for (*slot = hash_key(&set->key, key) & set->mask; set->slots[*slot] != 0;
 		 *slot = (*slot + 1) & set->mask)
 		if (keys_equal(set->key_at(set->array, set->slots[*slot] - 1, other), key))
 			return true;

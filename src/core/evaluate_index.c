@@ -13,6 +13,7 @@
 
 #include "bson_bytes.h"
 #include "evaluate.h"
+#include "keyed_hash.h"
 
 /*
  * The array of one document with the index's columns: blobs and undefined are
@@ -118,37 +119,29 @@ typedef struct IndexEntries
 	IndexEntry *entries;
 	int			slot_count;		/* a power of two, at least twice capacity */
 	int		   *slots;			/* index of an entry + 1, or 0 */
+	HashKey		key;
 } IndexEntries;
-
-static uint32_t
-hash_bytes(uint32_t hash, const void *data, size_t len)
-{
-	const unsigned char *bytes = data;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ bytes[i]) * 16777619u;
-	return hash;
-}
 
 /* values that value_identical() calls the same have the same hash */
 static uint32_t
-hash_keys(const SyncValue *keys, int count)
+hash_keys(const HashKey *key, const SyncValue *keys, int count)
 {
-	uint32_t	hash = 2166136261u;
+	uint64_t	hash = 0;
 
 	for (int i = 0; i < count; i++)
 	{
 		double		real = keys[i].type == SYNC_REAL ? keys[i].real : 0;
+		uint64_t	part = keys[i].type;
 
-		hash = hash_bytes(hash, &keys[i].type, sizeof(keys[i].type));
 		if (keys[i].type == SYNC_INTEGER)
-			hash = hash_bytes(hash, &keys[i].integer, sizeof(keys[i].integer));
+			part += keyed_hash(key, &keys[i].integer, sizeof(keys[i].integer));
 		else if (keys[i].type != SYNC_REAL)
-			hash = hash_bytes(hash, keys[i].data, keys[i].len);
+			part += keyed_hash(key, keys[i].data, keys[i].len);
 		else if (real == real && real != 0)
-			hash = hash_bytes(hash, &real, sizeof(real));
+			part += keyed_hash(key, &real, sizeof(real));
+		hash = (hash << 5 | hash >> 59) ^ part;
 	}
-	return hash;
+	return (uint32_t) hash;
 }
 
 static bool
@@ -190,9 +183,12 @@ entries_grow(IndexEntries *list, SyncArena *arena)
 static IndexEntry *
 entries_find(IndexEntries *list, const SyncValue *keys, int key_count, SyncArena *arena)
 {
-	uint32_t	hash = hash_keys(keys, key_count);
+	uint32_t	hash;
 	IndexEntry *entry;
 
+	if (list->capacity == 0)
+		list->key = hash_key_make(arena);
+	hash = hash_keys(&list->key, keys, key_count);
 	if (list->count == list->capacity)
 		entries_grow(list, arena);
 	for (uint32_t at = hash & ((uint32_t) list->slot_count - 1); list->slots[at] != 0;

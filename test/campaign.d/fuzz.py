@@ -41,7 +41,7 @@ def command_of(program, options, name, folders, failed):
         return [program, f'-seconds={options.seconds}', f'-seed={options.seed}', f'-artifact={failed}',
                 f'-dict={dictionary}', folders[-1]]
     return [program, f'-max_total_time={options.seconds}', f'-seed={options.seed}', f'-exact_artifact_path={failed}',
-            f'-dict={dictionary}', '-timeout=20', '-rss_limit_mb=2048', '-print_final_stats=1', *folders]
+            f'-dict={dictionary}', '-timeout=60', '-rss_limit_mb=2048', '-print_final_stats=1', *folders]
 
 
 def figures(log):

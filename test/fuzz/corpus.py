@@ -2,21 +2,23 @@
 
 The vectors are those that PGSYNC_CONFORMANCE names; without, the seeds are all.
 """
+import functools
 import hashlib
 import json
+import os
 import pathlib
 import random
 import sys
-import os
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+@functools.lru_cache
 def vectors():
+    """(kind, cases) of every file"""
     folder = pathlib.Path(os.environ.get('PGSYNC_CONFORMANCE') or HERE.parents[2] / 'shared' / 'conformance')
-    for path in sorted(folder.glob('*/*.json')):
-        with open(path, encoding='utf-8') as f:
-            yield path.parent.name, json.load(f).get('cases', [])
+    return [(path.parent.name, json.loads(path.read_text(encoding='utf-8')).get('cases', []))
+            for kind in ('rules', 'sqlparse') for path in sorted((folder / kind).glob('*.json'))]
 
 
 def texts(value):
@@ -71,11 +73,10 @@ def make(name, folder):
     """Writes every input once; returns how many there are."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names = set()
-    for data in inputs(name):
-        names.add(hashlib.sha256(data).hexdigest()[:16])
+    found = set(inputs(name))
+    for data in found:
         (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-    return len(names)
+    return len(found)
 
 
 if __name__ == '__main__':

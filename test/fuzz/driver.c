@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@
 #include "fuzz.h"
 
 #define INPUT_ROOM	8192
-#define RUN_SECONDS 20			/* of one input: more is a finding */
+#define RUN_SECONDS 20			/* of CPU for one input: more is a finding */
 
 typedef struct Input
 {
@@ -79,6 +80,7 @@ run(const uint8_t *data, size_t size)
 {
 	/* of its own size, so that a read behind its end is found */
 	uint8_t    *copy = malloc(size > 0 ? size : 1);
+	const struct itimerval limit = {.it_value.tv_sec = RUN_SECONDS};
 
 	if (copy == NULL)
 		die("no memory", "input");
@@ -86,7 +88,7 @@ run(const uint8_t *data, size_t size)
 		memcpy(copy, data, size);
 	current = copy;
 	current_size = size;
-	alarm(RUN_SECONDS);
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
 	LLVMFuzzerTestOneInput(copy, size);
 	free(copy);
 }
@@ -275,7 +277,7 @@ main(int argc, char **argv)
 	random_state = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1;
 	__sanitizer_set_death_callback(keep_current);
 	signal(SIGABRT, on_signal);
-	signal(SIGALRM, on_signal);
+	signal(SIGVTALRM, on_signal);
 
 	for (size_t i = 0; i < input_count; i++)
 		run(inputs[i].data, inputs[i].size);

@@ -11,6 +11,7 @@
 #include "bson_bytes.h"
 #include "core_test.h"
 #include "identity.h"
+#include "keyed_hash.h"
 #include "rule_mapping.h"
 #include "value.h"
 
@@ -580,10 +581,24 @@ rule_ids(void **state)
 	assert_false(rule_id_parse(str("g"), &id));
 }
 
+/* the vector of SipHash's authors */
+static void
+keyed_hash_is_siphash(void **state)
+{
+	HashKey		key = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+	unsigned char bytes[15];
+
+	(void) state;
+	for (int i = 0; i < 15; i++)
+		bytes[i] = (unsigned char) i;
+	assert_true(keyed_hash(&key, bytes, 15) == UINT64_C(0xa129ca6149be45e5));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keyed_hash_is_siphash),
 		arena_test(bson_values),
 		arena_test(bson_reals),
 		arena_test(bson_texts_are_utf8),

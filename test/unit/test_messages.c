@@ -344,7 +344,7 @@ static const struct
 	"    data:\n"
 	"      - SELECT * FROM t WHERE a = bucket.a AND p = bucket.p\n",
 	"F 4:41: _priority must be a whole number from 0 to 3\n"
-	"F 4:92: arguments of request functions must be constants"},
+	"F 4:92: the argument of request.parameter() must be a constant"},
 };
 
 static SyncArena *arena;
