@@ -133,7 +133,7 @@ def wider(frame):
 config:
   edition: 3
 event_definitions:
-  $date:
+  created:
     payloads:
       - SELECT id FROM people
 streams:
@@ -153,7 +153,7 @@ streams:
     db = frame.both_ways(schema, rules, rows, {
         'by_tag|0["b"]': tagged, 'by_tag|0["c"]': tagged,
         'of_team|0["p1"]': {('notes', 'n1'): full['n1']}, 'of_team|0["p2"]': {('notes', 'n2'): full['n2']}})
-    equal(stream_document(db, db.served().stream)['serialized_plan']['eventDescriptors'], {'$date': ['SELECT id FROM people']})
+    equal(stream_document(db, db.served().stream)['serialized_plan']['eventDescriptors'], {'created': ['SELECT id FROM people']})
 
 
 @case('streams of edition 2')
