@@ -228,3 +228,28 @@ def others_cleaned(frame):
         check(not [s for s in db.status() if s['stream'] == elsewhere], lambda: db.status())
     finally:
         db.sql('SELECT pg_drop_replication_slot(%s)', (slot,))
+
+
+@case('workers that had settled clean their streams one after the other')
+def settled_cleaned(frame):
+    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY)', global_rules('SELECT id FROM t'))
+    db.stop()
+    wait_until(lambda: not any(s['pid'] for s in db.status()), 30, lambda: f'workers end: {db.status()}', 0.02)
+    # pgsync refuses them
+    refused = [deploy_as_api(db, global_rules('SELECT id FROM t'), storage_version=3) for _ in range(3)]
+    select = {'_id': {'$in': refused}}
+    db.mongo.sync_rules.update_many(select, {'$set': {'state': 'PROCESSING'}})
+    db.start()
+    wait_until(lambda: sum(s['stream'] in refused and s['phase'] == 'stopped' and not s['pid'] for s in db.status()) == 3, 60,
+               lambda: db.status(), 0.05)
+    db.mongo.sync_rules.update_many(select, {'$set': {'state': 'STOP'}})
+    at_once = 0
+
+    def all_gone():
+        nonlocal at_once
+        at_once = max(at_once, sum(s['stream'] in refused and s['pid'] is not None for s in db.status()))
+        return not db.mongo.sync_rules.count_documents({**select, 'state': {'$ne': 'TERMINATED'}})
+
+    wait_until(all_gone, 60, lambda: db.status(), 0.002)
+    equal(at_once, 1, 'cleaners at once')
+    wait_until(lambda: len(db.status()) == 1, 60, lambda: db.status(), 0.05)
