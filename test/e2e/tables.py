@@ -257,7 +257,8 @@ def too_many_rereads(frame):
     db.sql('UPDATE t SET n = 4')
     db.wait()
     equal((len(visible(db)), set(visible(db).values())), (3000, {4}))
-    equal([s['rereads'] for s in db.status()], [0], 'the new stream has a copy of each row')
+    # the old one may still be there, waiting to be cleaned
+    equal([s['rereads'] for s in db.status() if (s['stream'] or 0) > old], [0], 'the new stream has a copy of each row')
 
 
 def most_memory(db):
