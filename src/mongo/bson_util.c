@@ -240,3 +240,23 @@ stream_state_parse(const char *text)
 			return state_names[i].state;
 	return STREAM_STATE_UNKNOWN;
 }
+
+void
+append_state_in(bson_t *filter, const StreamState *states, int count)
+{
+	bson_t		state;
+	bson_t		list;
+
+	BSON_APPEND_DOCUMENT_BEGIN(filter, "state", &state);
+	BSON_APPEND_ARRAY_BEGIN(&state, "$in", &list);
+	for (int i = 0; i < count; i++)
+	{
+		char		digits[12];
+		const char *position;
+
+		bson_uint32_to_string((uint32_t) i, &position, digits, sizeof(digits));
+		BSON_APPEND_UTF8(&list, position, stream_state_name(states[i]));
+	}
+	bson_append_array_end(&state, &list);
+	bson_append_document_end(filter, &state);
+}

@@ -472,6 +472,7 @@ bool
 transaction_commit(MongoContext *context, StorageError *error)
 {
 	int64_t		give_up = monotonic_us() + COMMIT_RETRY_SECONDS * INT64_C(1000000);
+	bool		unknown = false;
 
 	context->in_transaction = false;
 	for (;;)
@@ -487,17 +488,21 @@ transaction_commit(MongoContext *context, StorageError *error)
 		bson_destroy(&reply);
 		if (ok)
 		{
-			error->kind = STORAGE_OK;
-			error->message[0] = '\0';
+			memset(error, 0, sizeof(*error));
 			return true;
 		}
-		/* not applied, the transaction may be repeated; or a refusal */
+		unknown = unknown || context->commit_unknown;
+		/* not applied, the transaction may be repeated; or a refusal, perhaps of a later try only */
 		if (!context->commit_unknown)
+		{
+			error->commit_unknown = unknown && !context->transient;
 			return false;
+		}
 		if (context_cancelled(context) || monotonic_us() > give_up)
 		{
 			if (error->kind != STORAGE_CANCELLED)
 				error->kind = STORAGE_UNREACHABLE;
+			error->commit_unknown = true;
 			return false;
 		}
 		context_sleep(context, 50);

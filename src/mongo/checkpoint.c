@@ -19,12 +19,6 @@
 
 #include <string.h>
 
-static uint64_t
-later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static int64_t
 larger(int64_t a, int64_t b)
 {
@@ -48,7 +42,7 @@ held_back(const Flush *flush, uint64_t *lsn)
 			*lsn = hold->lsn;
 			return true;
 		}
-	*lsn = later(writer->position.snapshot_lsn, writer->position.last_checkpoint_lsn);
+	*lsn = later_lsn(writer->position.snapshot_lsn, writer->position.last_checkpoint_lsn);
 	return flush->point.reread_count > 0;
 }
 
@@ -56,12 +50,12 @@ static uint64_t
 fence_of(const Flush *flush, bool held)
 {
 	const FlushPoint *point = &flush->point;
-	uint64_t	fence = later(flush->writer->position.no_checkpoint_before, point->chunk_fence);
+	uint64_t	fence = later_lsn(flush->writer->position.no_checkpoint_before, point->chunk_fence);
 
 	if (!point->commit)
-		fence = later(fence, point->transaction_fence);
+		fence = later_lsn(fence, point->transaction_fence);
 	else if (held)
-		fence = later(fence, point->commit_lsn);
+		fence = later_lsn(fence, point->commit_lsn);
 	return fence;
 }
 
@@ -112,7 +106,7 @@ flush_next_position(Flush *flush, int64_t last_op)
 	if (point->commit)
 	{
 		to->keepalive_op = larger(from->keepalive_op, to->persisted_op);
-		to->snapshot_lsn = later(from->snapshot_lsn, held ? hold_lsn : point->commit_lsn);
+		to->snapshot_lsn = later_lsn(from->snapshot_lsn, held ? hold_lsn : point->commit_lsn);
 	}
 	else if (to->persisted_op > 0)
 		to->keepalive_op = larger(from->keepalive_op, to->persisted_op);
@@ -204,7 +198,7 @@ store_snapshot_done(MongoContext *context, Writer *writer, uint64_t fence, Stora
 	SnapshotDone done = {.writer = writer, .next = writer->position};
 
 	done.next.snapshot_done = true;
-	done.next.no_checkpoint_before = later(done.next.no_checkpoint_before, fence);
+	done.next.no_checkpoint_before = later_lsn(done.next.no_checkpoint_before, fence);
 	if (!transaction_run(context, snapshot_done_body, &done, NULL, error))
 	{
 		if (done.mismatch)
@@ -308,18 +302,13 @@ typedef struct Activation
 static void
 build_served_filter(bson_t *filter, int32_t own)
 {
+	static const StreamState served[] = {STREAM_ACTIVE, STREAM_ERRORED};
 	bson_t		part;
-	bson_t		list;
 
 	BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &part);
 	BSON_APPEND_INT32(&part, "$ne", own);
 	bson_append_document_end(filter, &part);
-	BSON_APPEND_DOCUMENT_BEGIN(filter, "state", &part);
-	BSON_APPEND_ARRAY_BEGIN(&part, "$in", &list);
-	BSON_APPEND_UTF8(&list, "0", stream_state_name(STREAM_ACTIVE));
-	BSON_APPEND_UTF8(&list, "1", stream_state_name(STREAM_ERRORED));
-	bson_append_array_end(&part, &list);
-	bson_append_document_end(filter, &part);
+	append_state_in(filter, served, 2);
 }
 
 /*

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define STORAGE_VERSION		2	/* what we write */
-#define DAY_MS				INT64_C(86400000)
 
 /* what the transaction works on */
 typedef struct DeployRequest
@@ -213,55 +212,6 @@ retire_replaced(MongoContext *context, int32_t stream_id, StorageError *error)
 		set_states(context, stream_id, STREAM_ACTIVE, STREAM_ERRORED, error);
 }
 
-/*
- * A deployment stops the streams before it.  Those of another cluster or database are
- * not ours to stop: most likely somebody has set the wrong MongoDB database.  A
- * stream without binding is another replicator's, and moving over is on purpose.
- */
-static bool
-check_owner(MongoContext *context, const StorageDeploy *deploy, StorageError *error)
-{
-	bson_t		filter = BSON_INITIALIZER;
-	bson_t		state;
-	bson_t		list;
-	bson_t		opts = BSON_INITIALIZER;
-	bson_t		sort;
-	mongoc_cursor_t *cursor;
-	const bson_t *document;
-	int64_t		id = 0;
-	StreamBinding binding;
-
-	if (deploy->source_stream != 0)
-		return true;
-	BSON_APPEND_DOCUMENT_BEGIN(&filter, "state", &state);
-	BSON_APPEND_ARRAY_BEGIN(&state, "$in", &list);
-	BSON_APPEND_UTF8(&list, "0", stream_state_name(STREAM_PROCESSING));
-	BSON_APPEND_UTF8(&list, "1", stream_state_name(STREAM_ACTIVE));
-	bson_append_array_end(&state, &list);
-	bson_append_document_end(&filter, &state);
-	BSON_APPEND_DOCUMENT_BEGIN(&opts, "sort", &sort);
-	BSON_APPEND_INT32(&sort, "_id", -1);
-	bson_append_document_end(&opts, &sort);
-	BSON_APPEND_INT64(&opts, "limit", 1);
-	cursor = call_find(context, COLLECTION_STREAMS, &filter, &opts);
-	if (cursor_next(context, cursor, &document, "looking for live streams", error))
-		(void) read_integer(document, "_id", &id);
-	mongoc_cursor_destroy(cursor);
-	bson_destroy(&opts);
-	bson_destroy(&filter);
-	if (error->kind == STORAGE_OK && id != 0 &&
-		binding_read(context, (int32_t) id, &binding, error) && binding.exists &&
-		!binding_matches(&binding, &deploy->self))
-	{
-		char		owner[OWNER_TEXT_SIZE];
-
-		identity_describe(&binding.identity, owner);
-		storage_error_set(error, STORAGE_BINDING, "replication stream %d is bound to %s",
-						  (int) id, owner);
-	}
-	return error->kind == STORAGE_OK;
-}
-
 static bool
 insert_one(MongoContext *context, const char *collection, bson_t *document, StorageError *error)
 {
@@ -279,7 +229,8 @@ deploy_body(MongoContext *context, void *arg, StorageError *error)
 	int64_t		id = 0;
 	bool		ok;
 
-	ok = check_owner(context, deploy, error) &&
+	/* a deployment stops the streams before it */
+	ok = check_owner(context, &deploy->self, error) &&
 		check_copies(context, deploy, error) &&
 		(deploy->source_stream == 0 || read_source(context, request, error)) &&
 		retire_replaced(context, deploy->replaces, error) &&

@@ -17,22 +17,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* message cut at a character boundary */
-static void
-cut_message(char *message, size_t size, int wanted)
+size_t
+character_border(const char *text, size_t len)
 {
-	size_t		len;
+	while (len > 0 && ((unsigned char) text[len] & 0xC0) == 0x80)
+		len--;
+	return len;
+}
+
+/* What vsnprintf() wrote of a longer text: without the half of a character at its end. */
+static void
+cut_text(char *text, size_t size, int wanted)
+{
+	size_t		len = size - 1;
+	size_t		lead = len;
 
 	if (wanted < 0)
-		message[0] = '\0';
+		text[0] = '\0';
 	if (wanted < 0 || (size_t) wanted < size)
 		return;
-	len = size - 1;
-	while (len > 0 && ((unsigned char) message[len - 1] & 0xC0) == 0x80)
-		len--;
-	if (len > 0 && (unsigned char) message[len - 1] >= 0xC0)
-		len--;
-	message[len] = '\0';
+	while (lead > 0 && ((unsigned char) text[lead - 1] & 0xC0) == 0x80)
+		lead--;
+	if (lead > 0 && (unsigned char) text[lead - 1] >= 0xC0)
+	{
+		unsigned char first = (unsigned char) text[--lead];
+		size_t		whole = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+
+		if (len - lead < whole)
+			len = lead;
+	}
+	text[len] = '\0';
 }
 
 void
@@ -43,10 +57,23 @@ storage_error_set(StorageError *error, StorageErrorKind kind, const char *format
 
 	error->kind = kind;
 	error->server_code = 0;
+	error->commit_unknown = false;
 	va_start(args, format);
 	wanted = vsnprintf(error->message, sizeof(error->message), format, args);
 	va_end(args);
-	cut_message(error->message, sizeof(error->message), wanted);
+	cut_text(error->message, sizeof(error->message), wanted);
+}
+
+void
+format_text(char *text, size_t size, const char *format,...)
+{
+	va_list		args;
+	int			wanted;
+
+	va_start(args, format);
+	wanted = vsnprintf(text, size, format, args);
+	va_end(args);
+	cut_text(text, size, wanted);
 }
 
 typedef struct ServerCode

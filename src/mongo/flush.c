@@ -28,24 +28,11 @@
 
 /* ---------------------------------------------------------------- position */
 
-static void
-append_states(bson_t *filter)
-{
-	bson_t		state;
-	bson_t		list;
-
-	BSON_APPEND_DOCUMENT_BEGIN(filter, "state", &state);
-	BSON_APPEND_ARRAY_BEGIN(&state, "$in", &list);
-	BSON_APPEND_UTF8(&list, "0", stream_state_name(STREAM_PROCESSING));
-	BSON_APPEND_UTF8(&list, "1", stream_state_name(STREAM_ACTIVE));
-	bson_append_array_end(&state, &list);
-	bson_append_document_end(filter, &state);
-}
-
 bool
 write_position(MongoContext *context, Writer *writer, const StreamPosition *next,
 			   bool checkpoint, bool *mismatch, StorageError *error)
 {
+	static const StreamState running[] = {STREAM_PROCESSING, STREAM_ACTIVE};
 	bson_t		filter = BSON_INITIALIZER;
 	bson_t		update = BSON_INITIALIZER;
 	bson_t		stage;
@@ -54,7 +41,7 @@ write_position(MongoContext *context, Writer *writer, const StreamPosition *next
 	bool		ok;
 
 	append_held_filter(context, &filter);
-	append_states(&filter);
+	append_state_in(&filter, running, 2);
 	append_lsn_or_null(&filter, "last_checkpoint_lsn", writer->position.last_checkpoint_lsn);
 	append_lsn_or_null(&filter, "snapshot_lsn", writer->position.snapshot_lsn);
 

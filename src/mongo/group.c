@@ -256,16 +256,9 @@ flush_add_action(Flush *flush, TableActionKind kind, const SourceTableDoc *doc,
 {
 	TableAction *action;
 
-	if (flush->point.action_count == flush->action_capacity)
-	{
-		size_t		capacity = flush->action_capacity ? flush->action_capacity * 2 : FIRST_CAPACITY;
-		TableAction *actions = arena_array(flush->arena, TableAction, capacity);
-
-		if (flush->point.action_count > 0)
-			memcpy(actions, flush->actions, flush->point.action_count * sizeof(*actions));
-		flush->actions = actions;
-		flush->action_capacity = capacity;
-	}
+	flush->actions = room_for_one(flush->arena, flush->actions, sizeof(*flush->actions),
+								  flush->point.action_count, &flush->action_capacity,
+								  FIRST_CAPACITY);
 	action = &flush->actions[flush->point.action_count++];
 	action->kind = kind;
 	action->doc = doc;

@@ -47,6 +47,7 @@ typedef struct StorageError
 {
 	StorageErrorKind kind;
 	int32_t		server_code;
+	bool		commit_unknown; /* what was to be committed may have been done, or not */
 	char		message[640];
 } StorageError;
 
@@ -246,9 +247,9 @@ extern void storage_store_start_xid(MongoContext *context, void *arg, StorageErr
 extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
 
 /*
- * Deploys a config as a new PROCESSING stream bound to self (contract 2).  Given by
- * content, it does not take the storage from another cluster or database:
- * STORAGE_BINDING when the newest live stream is bound to one.
+ * Deploys a config as a new PROCESSING stream bound to self (contract 2).  It does not
+ * take the storage from another cluster or database: STORAGE_BINDING when any stream
+ * that is PROCESSING, ACTIVE or ERRORED is bound to one.
  * replaces: id of the stream whose slot was lost (it becomes ERRORED if ACTIVE,
  * STOP if PROCESSING; contract 2 "Slot lost"), or 0.  source_stream: take content and
  * plan from this stream instead of content, or 0.
@@ -273,14 +274,22 @@ extern void storage_deploy(MongoContext *context, void *arg, StorageError *error
 /* Empties a stream that must be copied from the start again; keeps id, slot name, lock. */
 extern void storage_reset_stream(MongoContext *context, void *arg_stream_id, StorageError *error);
 
-/* Clears a STOP stream (contract 2) and marks it TERMINATED; its slot is gone
- * already.  Takes the lock.  Ends early when cancelled; may be called again. */
-extern void storage_terminate_stream(MongoContext *context, void *arg_stream_id, StorageError *error);
+/*
+ * Clears a STOP stream (contract 2) and marks it TERMINATED; its slot is gone
+ * already.  Takes the lock.  Ends early when cancelled; may be called again.
+ * STORAGE_BINDING when it is another's, or of this cluster at another place.
+ */
+typedef struct StorageTerminate
+{
+	SourceIdentity self;		/* in */
+	int32_t		stream_id;		/* in */
+} StorageTerminate;
+extern void storage_terminate_stream(MongoContext *context, void *arg, StorageError *error);
 
 typedef struct StorageRecordError
 {
 	int32_t		stream_id;
-	char		message[384];
+	char		message[768];
 } StorageRecordError;
 extern void storage_record_error(MongoContext *context, void *arg, StorageError *error);
 

@@ -148,6 +148,10 @@ extern mongoc_stream_t *cancellable_stream(const mongoc_uri_t *uri,
 
 extern void storage_error_set(StorageError *error, StorageErrorKind kind, const char *format,...)
 			sync_printf_like(3, 4);
+/* cut at the border of a character if it does not fit */
+extern void format_text(char *text, size_t size, const char *format,...) sync_printf_like(3, 4);
+/* the last border of a character at or before len */
+extern size_t character_border(const char *text, size_t len);
 /*
  * From what libmongoc said.  doing: what was tried, in words that can follow
  * "while"; reply may be NULL.  Sets the context's label flags too.
@@ -257,6 +261,8 @@ extern int64_t unix_time_us(void);
 /* the stream states as stored */
 extern const char *stream_state_name(StreamState state);
 extern StreamState stream_state_parse(const char *text);
+/* {state: {$in: [...]}} */
+extern void append_state_in(bson_t *filter, const StreamState *states, int count);
 
 /* ---------------------------------------------------------------- collections */
 

@@ -24,8 +24,8 @@ note_row_error(Flush *flush, const SourceTable *table, const char *reason)
 {
 	const char *name = flush->row_name != NULL ? flush->row_name : "";
 
-	snprintf(flush->row_error, sizeof(flush->row_error), "table \"%s.%s\"%s%s: %s",
-			 table->schema, table->name, name[0] != '\0' ? ", row " : "", name, reason);
+	format_text(flush->row_error, sizeof(flush->row_error), "table \"%s.%s\"%s%s: %s",
+				table->schema, table->name, name[0] != '\0' ? ", row " : "", name, reason);
 }
 
 /*
@@ -141,16 +141,9 @@ put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const Eval
 static void
 want_reread(Flush *flush, const RowChange *row)
 {
-	if (flush->point.reread_count == flush->reread_capacity)
-	{
-		size_t		capacity = flush->reread_capacity ? flush->reread_capacity * 2 : FIRST_CAPACITY;
-		WantedReread *rereads = arena_array(flush->arena, WantedReread, capacity);
-
-		if (flush->point.reread_count > 0)
-			memcpy(rereads, flush->rereads, flush->point.reread_count * sizeof(*rereads));
-		flush->rereads = rereads;
-		flush->reread_capacity = capacity;
-	}
+	flush->rereads = room_for_one(flush->arena, flush->rereads, sizeof(*flush->rereads),
+								  flush->point.reread_count, &flush->reread_capacity,
+								  FIRST_CAPACITY);
 	flush->rereads[flush->point.reread_count++] = (WantedReread) {row->table, row->reread_key};
 }
 

@@ -112,16 +112,8 @@ row_map_state(const RowMap *map, const RowEntry *entry, bool *exists)
 void
 row_map_touch(RowMap *map, RowEntry *entry, RowState *state)
 {
-	if (map->touch_count == map->touch_capacity)
-	{
-		size_t		capacity = map->touch_capacity ? map->touch_capacity * 2 : FIRST_CAPACITY;
-		RowTouch   *touches = arena_array(map->arena, RowTouch, capacity);
-
-		if (map->touch_count > 0)
-			memcpy(touches, map->touches, map->touch_count * sizeof(*touches));
-		map->touches = touches;
-		map->touch_capacity = capacity;
-	}
+	map->touches = room_for_one(map->arena, map->touches, sizeof(*map->touches),
+								map->touch_count, &map->touch_capacity, FIRST_CAPACITY);
 	map->touches[map->touch_count] = (RowTouch) {entry, state, entry->latest};
 	entry->latest = (int) map->touch_count++;
 }

@@ -117,9 +117,14 @@ binding_history_changed(const StreamBinding *binding, uint64_t last_checkpoint_l
 void
 identity_describe(const SourceIdentity *identity, char text[OWNER_TEXT_SIZE])
 {
-	snprintf(text, OWNER_TEXT_SIZE,
-			 "database \"%s\" of the cluster with system identifier %" PRIu64 " (%.120s)",
-			 identity->database_name, identity->system_identifier, identity->host);
+	const char *host = identity->host;
+	size_t		shown = strlen(host);
+
+	if (shown > OWNER_HOST_SIZE)
+		shown = character_border(host, OWNER_HOST_SIZE);
+	format_text(text, OWNER_TEXT_SIZE,
+				"database \"%s\" of the cluster with system identifier %" PRIu64 " (%.*s)",
+				identity->database_name, identity->system_identifier, (int) shown, host);
 }
 
 /*

@@ -12,6 +12,9 @@
 
 #define SESSION_ID_LEN	16
 
+/* for so long it counts how many streams were made for lost slots */
+#define DAY_MS			INT64_C(86400000)
+
 /* ---- bindings: our collection pgsync_streams, _id = stream id */
 
 typedef struct StreamBinding
@@ -35,7 +38,13 @@ extern bool binding_history_changed(const StreamBinding *binding, uint64_t last_
 extern bool binding_matches(const StreamBinding *binding, const SourceIdentity *self);
 /* "database "x" of the cluster with system identifier 7 (host:/data)" */
 #define OWNER_TEXT_SIZE	256
+#define OWNER_HOST_SIZE	100		/* bytes of the host that are shown: it must fit */
 extern void identity_describe(const SourceIdentity *identity, char text[OWNER_TEXT_SIZE]);
+/*
+ * False (STORAGE_BINDING) if a stream that is served, or is to be, belongs to another
+ * cluster or database: it would be stopped when one of self becomes active.
+ */
+extern bool check_owner(MongoContext *context, const SourceIdentity *self, StorageError *error);
 /* is it of this server, as far as host name and data directory tell? */
 extern bool binding_same_place(const StreamBinding *binding, const SourceIdentity *self);
 /* is it that of an earlier process of this very server, on this timeline or an older one? */

@@ -185,24 +185,13 @@ static void
 build_lock_filter(bson_t *filter, int32_t stream_id, const StreamState *states, int state_count,
 				  const char *known_lock)
 {
-	bson_t		state;
 	bson_t		list;
 	bson_t		entry;
 	bson_t		expression;
 	bson_t		operands;
-	char		digits[12];
-	const char *position;
 
 	BSON_APPEND_INT32(filter, "_id", stream_id);
-	BSON_APPEND_DOCUMENT_BEGIN(filter, "state", &state);
-	BSON_APPEND_ARRAY_BEGIN(&state, "$in", &list);
-	for (int i = 0; i < state_count; i++)
-	{
-		bson_uint32_to_string((uint32_t) i, &position, digits, sizeof(digits));
-		BSON_APPEND_UTF8(&list, position, stream_state_name(states[i]));
-	}
-	bson_append_array_end(&state, &list);
-	bson_append_document_end(filter, &state);
+	append_state_in(filter, states, state_count);
 
 	BSON_APPEND_ARRAY_BEGIN(filter, "$or", &list);
 	BSON_APPEND_DOCUMENT_BEGIN(&list, "0", &entry);
@@ -298,6 +287,53 @@ lock_stream(MongoContext *context, int32_t stream_id, const StreamState *states,
 	return ok;
 }
 
+/* ---------------------------------------------------------------- owner */
+
+/*
+ * Most likely somebody has set the wrong MongoDB database.  A stream without binding
+ * is another replicator's, and moving over from there is on purpose.
+ */
+bool
+check_owner(MongoContext *context, const SourceIdentity *self, StorageError *error)
+{
+	static const StreamState live[] = {STREAM_PROCESSING, STREAM_ACTIVE, STREAM_ERRORED};
+	bson_t		filter = BSON_INITIALIZER;
+	bson_t		opts = BSON_INITIALIZER;
+	bson_t		part;
+	mongoc_cursor_t *cursor;
+	const bson_t *document;
+
+	append_state_in(&filter, live, 3);
+	BSON_APPEND_DOCUMENT_BEGIN(&opts, "projection", &part);
+	BSON_APPEND_INT32(&part, "_id", 1);
+	bson_append_document_end(&opts, &part);
+	BSON_APPEND_DOCUMENT_BEGIN(&opts, "sort", &part);
+	BSON_APPEND_INT32(&part, "_id", -1);
+	bson_append_document_end(&opts, &part);
+	cursor = call_find(context, COLLECTION_STREAMS, &filter, &opts);
+	while (cursor_next(context, cursor, &document, "looking for live streams", error))
+	{
+		StreamBinding binding;
+		char		owner[OWNER_TEXT_SIZE];
+		int64_t		id;
+
+		if (!read_integer(document, "_id", &id))
+			continue;
+		if (!binding_read(context, (int32_t) id, &binding, error))
+			break;
+		if (!binding.exists || binding_matches(&binding, self))
+			continue;
+		identity_describe(&binding.identity, owner);
+		storage_error_set(error, STORAGE_BINDING, "replication stream %d is bound to %s",
+						  (int) id, owner);
+		break;
+	}
+	mongoc_cursor_destroy(cursor);
+	bson_destroy(&opts);
+	bson_destroy(&filter);
+	return error->kind == STORAGE_OK;
+}
+
 /* ---------------------------------------------------------------- open */
 
 typedef struct OpenRequest
@@ -311,17 +347,23 @@ typedef struct OpenRequest
 static void
 set_binding_error(StorageError *error, OpenRequest *request)
 {
+	static const char *const whom[] = {
+		[BINDING_UNKNOWN] = "another replicator",
+		[BINDING_DATABASE] = "another database",
+		[BINDING_PLACE] = "this cluster at another place",
+		[BINDING_CLUSTER_ID] = "this cluster under another name"
+	};
 	const SourceIdentity *self = &request->open->self;
 	char		stored[OWNER_TEXT_SIZE];
 	char		here[OWNER_TEXT_SIZE];
 
 	identity_describe(&request->binding.identity, stored);
 	identity_describe(self, here);
-	storage_error_set(error, STORAGE_BINDING,
-					  "replication stream %d belongs to another place; stored: %s; this server: %s",
-					  (int) request->open->stream_id, stored, here);
 	request->open->difference = !binding_matches(&request->binding, self) ? BINDING_DATABASE :
 		binding_same_place(&request->binding, self) ? BINDING_CLUSTER_ID : BINDING_PLACE;
+	storage_error_set(error, STORAGE_BINDING,
+					  "replication stream %d belongs to %s; stored: %s; this server: %s",
+					  (int) request->open->stream_id, whom[request->open->difference], stored, here);
 }
 
 /* May we use the stream?  Judged before anything is written. */
@@ -362,6 +404,9 @@ check_binding(MongoContext *context, OpenRequest *request, StorageError *error)
 	else if (error->kind == STORAGE_OK && !exists)
 		storage_error_set(error, STORAGE_STREAM_GONE, "replication stream %d does not exist",
 						  (int) stream_id);
+	else if (error->kind == STORAGE_OK && !check_owner(context, self, error) &&
+			 error->kind == STORAGE_BINDING)
+		request->open->difference = BINDING_DATABASE;
 	return error->kind == STORAGE_OK;
 }
 

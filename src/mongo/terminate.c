@@ -376,22 +376,39 @@ storage_reset_stream(MongoContext *context, void *arg, StorageError *error)
 /* ---------------------------------------------------------------- terminate */
 
 /*
- * The binding of a stream that is gone says nothing any more; only those of
- * streams made for a lost slot are counted for a day (deploy.c).
+ * The binding of a stream that is gone says nothing any more.  Those of streams made
+ * for a lost slot are counted for a day (deploy.c): marked now, they go with a later
+ * stream.
  */
 static bool
 remove_binding(MongoContext *context, StorageError *error)
 {
-	bson_t		filter = BSON_INITIALIZER;
-	bson_t		other;
+	bson_t		own = BSON_INITIALIZER;
+	bson_t		old = BSON_INITIALIZER;
+	bson_t		lost = BSON_INITIALIZER;
+	bson_t		update = BSON_INITIALIZER;
+	bson_t		part;
+	int64_t		matched = 0;
 	bool		ok;
 
-	BSON_APPEND_INT32(&filter, "_id", context->stream_id);
-	BSON_APPEND_DOCUMENT_BEGIN(&filter, "slot_lost", &other);
-	BSON_APPEND_BOOL(&other, "$ne", true);
-	bson_append_document_end(&filter, &other);
-	ok = call_delete(context, COLLECTION_BINDINGS, &filter, false, 0, NULL, error);
-	bson_destroy(&filter);
+	BSON_APPEND_INT32(&own, "_id", context->stream_id);
+	BSON_APPEND_INT32(&lost, "_id", context->stream_id);
+	BSON_APPEND_BOOL(&lost, "slot_lost", true);
+	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &part);
+	BSON_APPEND_BOOL(&part, "terminated", true);
+	bson_append_document_end(&update, &part);
+	BSON_APPEND_BOOL(&old, "terminated", true);
+	BSON_APPEND_DOCUMENT_BEGIN(&old, "deployed_at", &part);
+	BSON_APPEND_DATE_TIME(&part, "$lt", unix_time_us() / 1000 - DAY_MS);
+	bson_append_document_end(&old, &part);
+	ok = call_update(context, COLLECTION_BINDINGS, &lost, &update, false, false, &matched, error) &&
+		(matched > 0 ||
+		 call_delete(context, COLLECTION_BINDINGS, &own, false, 0, NULL, error)) &&
+		call_delete(context, COLLECTION_BINDINGS, &old, true, 0, NULL, error);
+	bson_destroy(&update);
+	bson_destroy(&lost);
+	bson_destroy(&old);
+	bson_destroy(&own);
 	return ok;
 }
 
@@ -434,8 +451,33 @@ terminated_body(MongoContext *context, void *unused, StorageError *error)
 typedef struct TakeRequest
 {
 	int32_t		stream_id;
+	const SourceIdentity *self;
 	char		lock_id[LOCK_ID_LEN + 1];
 } TakeRequest;
+
+/*
+ * May we clean it, and whose lock may we take?  A copy of the cluster has its
+ * identifiers: what the original has stopped, and perhaps cleans, is left to it.
+ */
+static bool
+check_place(const TakeRequest *take, const StreamBinding *binding, const char **known_lock,
+			StorageError *error)
+{
+	const SourceIdentity *bound = &binding->identity;
+	bool		here = binding_is_predecessor(binding, take->self) ||
+		binding_same_place(binding, take->self);
+	char		owner[OWNER_TEXT_SIZE];
+
+	*known_lock = here ? binding->lock_id : "";
+	if (here || !binding->exists ||
+		(binding_matches(binding, take->self) && bound->timeline != take->self->timeline))
+		return true;
+	identity_describe(bound, owner);
+	storage_error_set(error, STORAGE_BINDING,
+					  "the stopped replication stream %d is bound to %s, and is left to it",
+					  (int) take->stream_id, owner);
+	return false;
+}
 
 /*
  * Takes the lock, and notes it in the binding: who cleans on after we were
@@ -451,17 +493,19 @@ take_body(MongoContext *context, void *arg, StorageError *error)
 	bson_t		update = BSON_INITIALIZER;
 	bson_t		set;
 	bson_t		document = BSON_INITIALIZER;
+	const char *known_lock;
 	bool		ok;
 
 	BSON_APPEND_INT32(&filter, "_id", take->stream_id);
 	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
 	BSON_APPEND_UTF8(&set, "lock_id", take->lock_id);
 	bson_append_document_end(&update, &set);
-	ok = binding_read(context, take->stream_id, &binding, error);
+	ok = binding_read(context, take->stream_id, &binding, error) &&
+		check_place(take, &binding, &known_lock, error);
 	if (ok)
 	{
 		bson_destroy(&document);
-		ok = lock_stream(context, take->stream_id, stopped, 1, binding.lock_id, take->lock_id,
+		ok = lock_stream(context, take->stream_id, stopped, 1, known_lock, take->lock_id,
 						 &document, error) &&
 			(!binding.exists ||
 			 call_update(context, COLLECTION_BINDINGS, &filter, &update, false, false, NULL, error));
@@ -479,8 +523,9 @@ take_body(MongoContext *context, void *arg, StorageError *error)
 void
 storage_terminate_stream(MongoContext *context, void *arg, StorageError *error)
 {
-	int32_t		stream_id = *(int32_t *) arg;
-	TakeRequest take = {.stream_id = stream_id};
+	const StorageTerminate *terminate = arg;
+	int32_t		stream_id = terminate->stream_id;
+	TakeRequest take = {.stream_id = stream_id, .self = &terminate->self};
 
 	random_hex(take.lock_id, LOCK_ID_LEN);
 	if (!transaction_run(context, take_body, &take, NULL, error))

@@ -186,6 +186,22 @@ later_lsn(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* Room for one more of count items, doubled if need be; guard must be set. */
+static inline void *
+room_for_one(SyncArena *arena, void *items, size_t size, size_t count, size_t *capacity,
+			 size_t first)
+{
+	void	   *moved;
+
+	if (count < *capacity)
+		return items;
+	*capacity = *capacity ? *capacity * 2 : first;
+	moved = arena_alloc_array(arena, size, *capacity);
+	if (count > 0)
+		memcpy(moved, items, count * size);
+	return moved;
+}
+
 /* ---------------------------------------------------------------- writer */
 
 /* counts answers; lives as long as the writer or any request */

@@ -78,23 +78,10 @@ check_target(const PgsyncSettings *settings)
 static void
 check_slots(void)
 {
-	int			used = 0;
-	int			own = 0;
+	int			used;
+	int			own;
 
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots; i++)
-	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		if (!slot->in_use)
-			continue;
-		used++;
-		if (slot->data.database == MyDatabaseId &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
-			own++;
-	}
-	LWLockRelease(ReplicationSlotControlLock);
-
+	pfree(own_slots(MyDatabaseId, &own, &used));
 	if (used >= max_replication_slots && own == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -169,7 +156,8 @@ pgsync_check_preloaded(PG_FUNCTION_ARGS)
 					 PGSYNC_LIBRARY)));
 	if (database_switch_get() == DATABASE_ON)
 		ereport(WARNING,
-				(errmsg("replication of this database is switched on"),
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("replication of this database is switched on"),
 				 errdetail("It begins when the server is started with pgsync preloaded."),
 				 errhint("If it is not wanted, call pgsync_stop() then.")));
 	PG_RETURN_VOID();
@@ -195,8 +183,7 @@ has_failed(PgsyncShared *shared)
 		WorkerEntry *entry = &shared->workers[i];
 
 		found = entry->in_use && entry->database == MyDatabaseId && !entry->launched &&
-			(entry->phase == PHASE_BACKING_OFF || entry->phase == PHASE_STOPPED ||
-			 entry->phase == PHASE_HISTORY_CHANGED || entry->phase == PHASE_NO_EXTENSION);
+			(entry->phase == PHASE_BACKING_OFF || worker_phase_is_settled(entry->phase));
 	}
 	LWLockRelease(&shared->lock);
 	return found;
@@ -236,34 +223,18 @@ static int
 describe_slots(StringInfo list)
 {
 	XLogRecPtr	end = GetXLogInsertRecPtr();
-	NameData   *names = palloc(sizeof(NameData) * Max(max_replication_slots, 1));
-	int64	   *sizes = palloc(sizeof(int64) * Max(max_replication_slots, 1));
-	int			count = 0;
-
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots; i++)
-	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		if (!slot->in_use)
-			continue;
-		SpinLockAcquire(&slot->mutex);
-		if (slot->data.database == MyDatabaseId &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
-		{
-			XLogRecPtr	restart = slot->data.restart_lsn;
-
-			names[count] = slot->data.name;
-			sizes[count++] = XLogRecPtrIsInvalid(restart) || restart > end ? 0 : end - restart;
-		}
-		SpinLockRelease(&slot->mutex);
-	}
-	LWLockRelease(ReplicationSlotControlLock);
+	int			count;
+	OwnSlot    *slots = own_slots(MyDatabaseId, &count, NULL);
 
 	for (int i = 0; i < count; i++)
-		appendStringInfo(list, "%s\"%s\" %s", i > 0 ? ", " : "", NameStr(names[i]),
+	{
+		XLogRecPtr	restart = slots[i].restart_lsn;
+		int64		kept = XLogRecPtrIsInvalid(restart) || restart > end ? 0 : end - restart;
+
+		appendStringInfo(list, "%s\"%s\" %s", i > 0 ? ", " : "", NameStr(slots[i].name),
 						 TextDatumGetCString(DirectFunctionCall1(pg_size_pretty,
-																 Int64GetDatum(sizes[i]))));
+																 Int64GetDatum(kept))));
+	}
 	return count;
 }
 

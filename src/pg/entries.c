@@ -125,7 +125,7 @@ worker_entry_forget_stream(WorkerEntry *entry)
 	entry->copy_rows_estimated = -1;
 	entry->slots_known = false;
 	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
-	entry->no_worker_for = 0;
+	memset(entry->no_worker_for, 0, sizeof(entry->no_worker_for));
 
 	pg_atomic_write_u64(&entry->decoded_lsn, 0);
 	pg_atomic_write_u64(&entry->stored_lsn, 0);
@@ -144,19 +144,6 @@ worker_entry_forget_stream(WorkerEntry *entry)
 	pg_atomic_write_u64(&entry->evaluation_errors, 0);
 	pg_atomic_write_u64(&entry->last_activity, 0);
 	pg_atomic_write_u64(&entry->caught_up_time, 0);
-}
-
-/* caller holds lock; shown by whoever replicates another stream of the database */
-static void
-note_no_worker(PgsyncShared *shared, Oid database, int32 stream)
-{
-	for (int i = 0; i < shared->max_workers; i++)
-	{
-		WorkerEntry *entry = &shared->workers[i];
-
-		if (entry->in_use && entry->database == database)
-			entry->no_worker_for = stream;
-	}
 }
 
 bool
@@ -179,8 +166,6 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 			if (pg_atomic_read_u32(&shared->entries_used) <= (uint32) free_entry)
 				pg_atomic_write_u32(&shared->entries_used, free_entry + 1);
 		}
-		else
-			note_no_worker(shared, database, stream);
 	}
 	LWLockRelease(&shared->lock);
 
@@ -190,27 +175,32 @@ worker_request(PgsyncShared *shared, Oid database, int32 stream)
 }
 
 bool
-worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream)
+worker_phase_is_settled(WorkerPhase phase)
 {
-	bool		wanted;
-
-	LWLockAcquire(&shared->lock, LW_SHARED);
-	wanted = find_entry(shared, database, stream) != NULL;
-	LWLockRelease(&shared->lock);
-	return wanted;
+	return phase == PHASE_NO_EXTENSION || phase == PHASE_STOPPED ||
+		phase == PHASE_HISTORY_CHANGED;
 }
 
-bool
-worker_is_running(PgsyncShared *shared, Oid database, int32 stream)
+WorkerStanding
+worker_standing(PgsyncShared *shared, Oid database, int32 stream)
 {
 	WorkerEntry *entry;
-	bool		running;
+	WorkerStanding standing;
 
 	LWLockAcquire(&shared->lock, LW_SHARED);
 	entry = find_entry(shared, database, stream);
-	running = entry != NULL && entry->pid != 0;
+	if (entry == NULL)
+		standing = WORKER_ABSENT;
+	else if (entry->launched)
+		standing = WORKER_AT_WORK;
+	else if (worker_phase_is_settled(entry->phase))
+		standing = WORKER_SETTLED;
+	else if (entry->phase == PHASE_BACKING_OFF)
+		standing = WORKER_BACKING_OFF;
+	else
+		standing = WORKER_AT_WORK;	/* the launcher is about to start it */
 	LWLockRelease(&shared->lock);
-	return running;
+	return standing;
 }
 
 bool
@@ -230,9 +220,10 @@ worker_wake(PgsyncShared *shared, Oid database, int32 stream)
 
 /*
  * Lets a worker that has settled (refused its stream, found another history) start
- * again: its stream was stopped since, and somebody has to remove what it left.
+ * again: its stream was stopped since, and somebody has to remove what it left.  Not
+ * one that has settled while it cleaned: nothing has changed for that.
  */
-void
+bool
 worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream)
 {
 	WorkerEntry *entry;
@@ -240,8 +231,8 @@ worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream)
 
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
 	entry = find_entry(shared, database, stream);
-	if (entry != NULL && !entry->launched &&
-		(entry->phase == PHASE_STOPPED || entry->phase == PHASE_HISTORY_CHANGED))
+	if (entry != NULL && !entry->launched && worker_phase_is_settled(entry->phase) &&
+		strcmp(entry->storage_state, "STOP") != 0)
 	{
 		entry->phase = PHASE_NONE;
 		entry->phase_since = GetCurrentTimestamp();
@@ -251,6 +242,14 @@ worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream)
 	LWLockRelease(&shared->lock);
 	if (restarted)
 		launcher_recheck(shared);
+	return restarted;
+}
+
+/* Has the process seen everything that decides whether it runs its stream? */
+static bool
+has_opened(WorkerPhase phase)
+{
+	return phase == PHASE_COPYING || phase == PHASE_CATCHING_UP || phase == PHASE_STREAMING;
 }
 
 void
@@ -265,8 +264,8 @@ worker_retry(PgsyncShared *shared, Oid database)
 			continue;
 		if (entry->launched)
 		{
-			/* if it ends, it may be for a reason that has gone */
-			entry->retry_wanted = true;
+			/* if it ends, it may be for a reason that has gone; what runs well has none */
+			entry->retry_wanted = !has_opened(entry->phase);
 			continue;
 		}
 		entry->phase = PHASE_NONE;
@@ -349,6 +348,7 @@ worker_detach(PgsyncShared *shared, WorkerEntry *entry)
 	if (entry->pid == MyProcPid)
 	{
 		entry->pid = 0;
+		memset(entry->no_worker_for, 0, sizeof(entry->no_worker_for));
 		if (!entry->clean_exit)
 		{
 			/* until the launcher has seen it, nobody may take it for running */
@@ -373,6 +373,8 @@ worker_entry_set_phase(PgsyncShared *shared, WorkerEntry *entry, WorkerPhase pha
 	{
 		entry->phase = phase;
 		entry->phase_since = GetCurrentTimestamp();
+		if (has_opened(phase))
+			entry->retry_wanted = false;
 	}
 	LWLockRelease(&shared->lock);
 	if (changed)

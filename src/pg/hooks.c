@@ -336,18 +336,10 @@ extension_dropped(void)
 static bool
 has_own_slot(void)
 {
-	bool		found = false;
+	int			count;
 
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots && !found; i++)
-	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		found = slot->in_use && slot->data.database == MyDatabaseId &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
-	}
-	LWLockRelease(ReplicationSlotControlLock);
-	return found;
+	pfree(own_slots(MyDatabaseId, &count, NULL));
+	return count > 0;
 }
 
 /*

@@ -51,7 +51,7 @@ check_label(const ObjectAddress *object, const char *label)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid pgsync label: \"%s\"", label),
-				 errdetail("The label is 'on', 'off', or NULL.")));
+				 errdetail("The label is 'on' or 'off', optionally followed by a WAL position, or NULL.")));
 	recheck_at_commit(InvalidOid);
 }
 

@@ -142,13 +142,6 @@ is_only_entry(WorkerEntry *entry)
 	return true;
 }
 
-static bool
-is_settled(WorkerPhase phase)
-{
-	return phase == PHASE_NO_EXTENSION || phase == PHASE_STOPPED ||
-		phase == PHASE_HISTORY_CHANGED;
-}
-
 /* caller holds lock; the set phase tells what comes next */
 static void
 set_next(WorkerEntry *entry, WorkerPhase phase, TimestampTz next_start)
@@ -191,11 +184,11 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 	if (state == NULL || state->state != DATABASE_ON)
 		entry->in_use = false;
 	else if (entry->exit_wanted ||
-			 (entry->retry_wanted && (!entry->clean_exit || is_settled(entry->phase))))
+			 (entry->retry_wanted && (!entry->clean_exit || worker_phase_is_settled(entry->phase))))
 		set_next(entry, PHASE_NONE, 0);
 	else if (!entry->clean_exit)
 		worker_failed(entry, process);
-	else if (is_settled(entry->phase))
+	else if (worker_phase_is_settled(entry->phase))
 		entry->failures = 0;
 	else if (is_only_entry(entry))
 	{
@@ -259,52 +252,25 @@ reap_workers(void)
 
 /* ---------------------------------------------------------------- slots without a label */
 
-typedef struct UnwantedSlot
-{
-	NameData	name;
-	Oid			database;
-} UnwantedSlot;
-
 /* The slots that nobody will want again; the rest is left alone. */
 static List *
 collect_slots_to_drop(void)
 {
-	List	   *slots = NIL;
+	List	   *unwanted = NIL;
+	int			count;
+	OwnSlot    *slots = own_slots(InvalidOid, &count, NULL);
 
 	slots_pending = false;
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots; i++)
+	for (int i = 0; i < count; i++)
 	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-		bool		ours;
-		bool		active;
-		NameData	name;
-		Oid			database;
-
-		if (!slot->in_use)
+		if (!slots[i].persistent || find_state(slots[i].database) != NULL)
 			continue;
-		SpinLockAcquire(&slot->mutex);
-		name = slot->data.name;
-		database = slot->data.database;
-		ours = OidIsValid(database) && slot->data.persistency == RS_PERSISTENT &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0;
-		active = slot->active_pid != 0;
-		SpinLockRelease(&slot->mutex);
-
-		if (!ours || find_state(database) != NULL)
-			continue;
-		if (active)
+		if (slots[i].active)
 			slots_pending = true;
 		else
-		{
-			UnwantedSlot *unwanted = palloc(sizeof(UnwantedSlot));
-
-			*unwanted = (UnwantedSlot) {name, database};
-			slots = lappend(slots, unwanted);
-		}
+			unwanted = lappend(unwanted, &slots[i]);
 	}
-	LWLockRelease(ReplicationSlotControlLock);
-	return slots;
+	return unwanted;
 }
 
 /*
@@ -333,7 +299,7 @@ end_slot_drop(void)
 }
 
 static void
-drop_slot(const UnwantedSlot *slot)
+drop_slot(const OwnSlot *slot)
 {
 	const char *name = NameStr(slot->name);
 
@@ -466,7 +432,7 @@ begin_launch(int index, TimestampTz now, TimestampTz *next_due)
 	uint32		generation = 0;
 
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-	if (!entry->in_use || entry->launched || is_settled(entry->phase) ||
+	if (!entry->in_use || entry->launched || worker_phase_is_settled(entry->phase) ||
 		!database_is_on(entry->database) || database_is_held(shared, entry->database))
 		 /* not now */ ;
 	else if (entry->next_start > now)

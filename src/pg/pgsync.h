@@ -32,7 +32,6 @@
 #define PGSYNC_LIBRARY			"pgsync"
 #define PGSYNC_WORKER_LIBRARY	"pgsync_worker"		/* also the output plugin's name */
 #define PGSYNC_EXTENSION		"pgsync"
-#define PGSYNC_SHARED_VERSION	2
 
 /* upper bound of pgsync.max_workers */
 #define PGSYNC_MAX_WORKERS		TURN_MAX_WRITERS
@@ -76,8 +75,10 @@ typedef enum WorkerPhase
 } WorkerPhase;
 
 extern const char *worker_phase_name(WorkerPhase phase);
+/* ended for a reason that trying again does not mend */
+extern bool worker_phase_is_settled(WorkerPhase phase);
 
-#define PGSYNC_ERROR_LEN	512
+#define PGSYNC_ERROR_LEN	1024	/* a StorageError's message, and what was tried */
 #define PGSYNC_HINT_LEN		256
 #define PGSYNC_SUBJECT_LEN	(2 * NAMEDATALEN + 2)
 #define PGSYNC_MAX_HOLDS	16
@@ -110,7 +111,8 @@ typedef struct WorkerEntry
 	bool		exit_wanted;	/* set by anyone under lock, with a latch: end cleanly */
 	bool		clean_exit;		/* the worker's last word: do not restart */
 	bool		retry_wanted;	/* set by anyone under lock: something changed after this process
-								 * was started, which may not have seen it */
+								 * was started, which may not have seen it; void as soon as it
+								 * copies or streams */
 	char		storage_state[16];	/* PROCESSING, ACTIVE ... */
 	char		slot_name[NAMEDATALEN];
 	char		error[PGSYNC_ERROR_LEN];	/* last error, kept after recovery */
@@ -122,7 +124,8 @@ typedef struct WorkerEntry
 	/* the worker's last look at the storage: nobody in this database ... */
 	bool		slots_known;	/* it has looked */
 	char		unused_slots[PGSYNC_MAX_UNUSED][NAMEDATALEN];	/* ... uses these slots of ours; "": none */
-	int32		no_worker_for;	/* ... replicates this stream, for want of a free entry; 0: none */
+	int32		no_worker_for[PGSYNC_MAX_UNUSED];	/* ... replicates these streams, for want of
+													 * free entries; 0: none; void without process */
 
 	/* copy progress */
 	char		copy_table[PGSYNC_SUBJECT_LEN];
@@ -221,16 +224,61 @@ typedef struct PgsyncSettings
 	bool	   *allow_password_in_uri_setting;
 } PgsyncSettings;
 
+/*
+ * What both libraries must agree on: a library that is installed while the server runs
+ * is loaded by the next worker, into the memory that the preloaded one has laid out.
+ * layout_format changes only with this structure, which every version can read.
+ */
+typedef struct PgsyncLayout
+{
+	int			layout_format;
+	char		version[20];
+	uint32		preloaded_size;
+	uint32		settings_size;
+	uint32		shared_size;
+	uint32		entry_size;
+} PgsyncLayout;
+
+#define PGSYNC_LAYOUT_FORMAT	3	/* 1 and 2: a number of the whole layout was here */
+#define PGSYNC_LAYOUT \
+	{ \
+		.layout_format = PGSYNC_LAYOUT_FORMAT, \
+		.version = PGSYNC_VERSION, \
+		.preloaded_size = sizeof(PgsyncPreloaded), \
+		.settings_size = sizeof(PgsyncSettings), \
+		.shared_size = sizeof(PgsyncShared), \
+		.entry_size = sizeof(WorkerEntry) \
+	}
+
 /* what the rendezvous variable points to */
 typedef struct PgsyncPreloaded
 {
-	int			version;		/* PGSYNC_SHARED_VERSION */
+	PgsyncLayout layout;		/* first, whatever follows */
 	PgsyncShared *shared;		/* NULL in the postmaster before shared memory exists */
 	PgsyncSettings settings;
 } PgsyncPreloaded;
 
-/* the preloaded part, or ERROR with the hint to preload it */
+/*
+ * The preloaded part; or ERROR, with the hint to preload it, or to restart the server
+ * because it was started with another build of pgsync.
+ */
 extern PgsyncPreloaded *pgsync_preloaded(void);
+
+/* a replication slot of ours, as it was a moment ago */
+typedef struct OwnSlot
+{
+	NameData	name;
+	Oid			database;
+	bool		active;
+	bool		persistent;
+	XLogRecPtr	restart_lsn;
+} OwnSlot;
+
+/*
+ * The slots with our output plugin of a database, or of all if it is invalid; palloc'd.
+ * *used, if not NULL: how many slots the server has in use, whoever's they are.
+ */
+extern OwnSlot *own_slots(Oid database, int *count, int *used);
 
 /*
  * The setting that workers of the current database get (ALTER DATABASE, ALTER ROLE,
@@ -261,17 +309,22 @@ extern bool worker_request(PgsyncShared *shared, Oid database, int32 stream);
 extern void worker_entry_forget_stream(WorkerEntry *entry);
 /* Wakes the worker of a stream; false if it does not run. */
 extern bool worker_wake(PgsyncShared *shared, Oid database, int32 stream);
-/* Whether a stream has a worker, at work or to be started. */
-extern bool worker_is_wanted(PgsyncShared *shared, Oid database, int32 stream);
-/* Whether it is at work. */
-extern bool worker_is_running(PgsyncShared *shared, Oid database, int32 stream);
+typedef enum WorkerStanding
+{
+	WORKER_ABSENT,
+	WORKER_AT_WORK,				/* or about to be started */
+	WORKER_BACKING_OFF,			/* has failed, waits to be started again */
+	WORKER_SETTLED				/* not started again before something changes */
+} WorkerStanding;
+
+extern WorkerStanding worker_standing(PgsyncShared *shared, Oid database, int32 stream);
 /*
  * Something changed for a database (settings, rules, extension): what has failed or
  * stopped there is tried again at once.
  */
 extern void worker_retry(PgsyncShared *shared, Oid database);
-/* a settled entry of a stopped stream starts again, to clean */
-extern void worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream);
+/* a settled entry of a stopped stream starts again, to clean; false if it does not */
+extern bool worker_restart_settled(PgsyncShared *shared, Oid database, int32 stream);
 /* Ends the workers of a database; those of one stream if stream is not 0. */
 extern void workers_terminate(PgsyncShared *shared, Oid database, int32 stream);
 extern bool database_is_held(PgsyncShared *shared, Oid database);	/* caller holds lock */

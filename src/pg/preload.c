@@ -19,7 +19,7 @@ PGSYNC_MODULE_MAGIC;
 
 extern PGSYNC_EXPORT void _PG_init(void);
 
-PgsyncPreloaded Preloaded = {.version = PGSYNC_SHARED_VERSION};
+PgsyncPreloaded Preloaded = {.layout = PGSYNC_LAYOUT};
 
 void
 _PG_init(void)

@@ -2,7 +2,7 @@
  *
  * preloaded.c
  *	  How code of either library finds the preloaded part, and the few
- *	  questions both ask of the catalogs.
+ *	  questions both ask of the catalogs and of the slots.
  *
  * Part of both libraries, so it keeps no state: pgsync_worker.so must not
  * depend on symbols of pgsync.so, which may not be preloaded.
@@ -21,17 +21,49 @@
 #include "catalog/pg_type.h"
 #include "commands/seclabel.h"
 #include "miscadmin.h"
+#include "replication/slot.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/pg_lsn.h"
 #include "utils/rel.h"
 
+/* of what was preloaded nothing may be read before this */
+static void
+check_layout(const PgsyncLayout *theirs)
+{
+	const PgsyncLayout ours = PGSYNC_LAYOUT;
+
+	if (theirs->layout_format != ours.layout_format)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("another version of pgsync is preloaded"),
+				 errdetail("This library is of version %s.", ours.version),
+				 errhint("Restart the server after an update of pgsync.")));
+	if (strncmp(theirs->version, ours.version, sizeof(ours.version)) != 0 ||
+		theirs->preloaded_size != ours.preloaded_size ||
+		theirs->settings_size != ours.settings_size ||
+		theirs->shared_size != ours.shared_size ||
+		theirs->entry_size != ours.entry_size)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("another version of pgsync is preloaded"),
+				 errdetail("The server started with version %.*s (memory layout %u/%u/%u/%u), this library is of version %s (%u/%u/%u/%u).",
+						   (int) sizeof(theirs->version), theirs->version,
+						   theirs->preloaded_size, theirs->settings_size,
+						   theirs->shared_size, theirs->entry_size,
+						   ours.version, ours.preloaded_size, ours.settings_size,
+						   ours.shared_size, ours.entry_size),
+				 errhint("Restart the server after an update of pgsync.")));
+}
+
 PgsyncPreloaded *
 pgsync_preloaded(void)
 {
 	PgsyncPreloaded *preloaded = *find_rendezvous_variable(PGSYNC_LIBRARY);
 
+	if (preloaded != NULL)
+		check_layout(&preloaded->layout);
 	if (preloaded == NULL || preloaded->shared == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -39,14 +71,43 @@ pgsync_preloaded(void)
 				 errdetail("Its background workers and shared memory are set up when the server starts."),
 				 errhint("Add \"%s\" to shared_preload_libraries and restart the server.",
 						 PGSYNC_LIBRARY)));
-	if (preloaded->version != PGSYNC_SHARED_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("another version of pgsync is preloaded"),
-				 errdetail("The server started with version %d of its shared memory, this library has version %d.",
-						   preloaded->version, PGSYNC_SHARED_VERSION),
-				 errhint("Restart the server after an update of pgsync.")));
 	return preloaded;
+}
+
+OwnSlot *
+own_slots(Oid database, int *count, int *used)
+{
+	OwnSlot    *slots = palloc(sizeof(OwnSlot) * Max(max_replication_slots, 1));
+	int			in_use = 0;
+
+	*count = 0;
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		OwnSlot    *own = &slots[*count];
+
+		if (!slot->in_use)
+			continue;
+		in_use++;
+		SpinLockAcquire(&slot->mutex);
+		if (OidIsValid(slot->data.database) &&
+			(slot->data.database == database || !OidIsValid(database)) &&
+			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
+		{
+			own->name = slot->data.name;
+			own->database = slot->data.database;
+			own->active = slot->active_pid != 0;
+			own->persistent = slot->data.persistency == RS_PERSISTENT;
+			own->restart_lsn = slot->data.restart_lsn;
+			(*count)++;
+		}
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	if (used != NULL)
+		*used = in_use;
+	return slots;
 }
 
 bool

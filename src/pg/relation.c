@@ -41,6 +41,15 @@
 
 static HTAB *relation_cache = NULL;
 
+/*
+ * What was invalidated since the last look at new names: most transactions that
+ * change catalogs make a few temporary tables, and pg_class may be large.
+ */
+#define TOUCHED_MAX	64
+static Oid	touched[TOUCHED_MAX];
+static int	touched_count = 0;
+static bool touched_all = true;	/* or more than fit, or all */
+
 /* ---------------------------------------------------------------- cache */
 
 static void
@@ -50,14 +59,18 @@ invalidate_relation(Datum arg, Oid relid)
 
 	if (relation_cache == NULL)
 		return;
-	if (OidIsValid(relid))
+	if (!OidIsValid(relid))
 	{
-		entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
-		if (entry != NULL)
-			entry->valid = false;
-	}
-	else
 		relation_cache_invalidate_all();
+		return;
+	}
+	entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
+	if (entry != NULL)
+		entry->valid = false;
+	if (touched_count < TOUCHED_MAX)
+		touched[touched_count++] = relid;
+	else
+		touched_all = true;
 }
 
 static void
@@ -72,6 +85,7 @@ relation_cache_invalidate_all(void)
 	HASH_SEQ_STATUS scan;
 	RelationEntry *entry;
 
+	touched_all = true;
 	if (relation_cache == NULL)
 		return;
 	hash_seq_init(&scan, relation_cache);
@@ -622,6 +636,71 @@ relation_entry(Worker *worker, Relation relation)
 	return entry->wanted ? entry : NULL;
 }
 
+static bool
+row_is_named_by_rules(Worker *worker, Form_pg_class form)
+{
+	char	   *schema;
+	bool		result;
+
+	if (form->relkind != RELKIND_RELATION ||
+		form->relpersistence != RELPERSISTENCE_PERMANENT ||
+		IsCatalogNamespace(form->relnamespace) || IsToastNamespace(form->relnamespace))
+		return false;
+	schema = get_namespace_name(form->relnamespace);
+	result = rules_name(worker, schema, NameStr(form->relname));
+	if (schema != NULL)
+		pfree(schema);
+	return result;
+}
+
+/*
+ * Tables whose names fit the rules, by oid, as the snapshot of catalogs at hand
+ * (the present or a historic one) shows them.
+ */
+static List *
+oids_named_by_rules(Worker *worker)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, ClassOidIndexId, true, NULL, 0, NULL);
+	List	   *oids = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (row_is_named_by_rules(worker, form))
+			oids = lappend_oid(oids, form->oid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return oids;
+}
+
+/* The same, of what was invalidated since the last call. */
+static List *
+touched_oids_named_by_rules(Worker *worker)
+{
+	List	   *oids = NIL;
+
+	if (touched_all)
+		oids = oids_named_by_rules(worker);
+	else
+		for (int i = 0; i < touched_count; i++)
+		{
+			HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(touched[i]));
+
+			if (!HeapTupleIsValid(tuple))
+				continue;
+			if (row_is_named_by_rules(worker, (Form_pg_class) GETSTRUCT(tuple)))
+				oids = list_append_unique_oid(oids, touched[i]);
+			ReleaseSysCache(tuple);
+		}
+	touched_all = false;
+	touched_count = 0;
+	return oids;
+}
+
 /* ---------------------------------------------------------------- after DDL */
 
 /*
@@ -634,6 +713,7 @@ void
 relations_check_after_ddl(Worker *worker)
 {
 	List	   *tables = list_copy(worker->tables);
+	List	   *oids;
 	ListCell   *cell;
 
 	foreach(cell, tables)
@@ -657,23 +737,18 @@ relations_check_after_ddl(Worker *worker)
 	}
 	list_free(tables);
 
-	for (int i = 0; i < plan_table_count(worker->plan); i++)
+	oids = touched_oids_named_by_rules(worker);
+	foreach(cell, oids)
 	{
-		const TablePattern *pattern = plan_table(worker->plan, i);
-		char	   *schema = pnstrdup(pattern->schema.data, pattern->schema.len);
-		char	   *name = pnstrdup(pattern->table.data, pattern->table.len);
-		Oid			namespace = get_namespace_oid(schema, true);
-		Oid			relid = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
-		Relation	relation = OidIsValid(relid) ? RelationIdGetRelation(relid) : NULL;
+		Relation	relation = RelationIdGetRelation(lfirst_oid(cell));
 
 		if (RelationIsValid(relation))
 		{
 			(void) relation_entry(worker, relation);
 			RelationClose(relation);
 		}
-		pfree(schema);
-		pfree(name);
 	}
+	list_free(oids);
 }
 
 /* ---------------------------------------------------------------- tables to copy */
@@ -685,25 +760,9 @@ relations_check_after_ddl(Worker *worker)
 List *
 relations_to_copy(Worker *worker)
 {
-	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, ClassOidIndexId, true, NULL, 0, NULL);
-	List	   *oids = NIL;
+	List	   *oids = oids_named_by_rules(worker);
 	List	   *wanted = NIL;	/* only tables that the rules name are opened: others may be locked */
 	ListCell   *cell;
-	HeapTuple	tuple;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-		if (form->relkind == RELKIND_RELATION &&
-			form->relpersistence == RELPERSISTENCE_PERMANENT &&
-			!IsCatalogNamespace(form->relnamespace) && !IsToastNamespace(form->relnamespace) &&
-			rules_name(worker, get_namespace_name(form->relnamespace), NameStr(form->relname)))
-			oids = lappend_oid(oids, form->oid);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
 
 	foreach(cell, oids)
 	{

@@ -182,7 +182,10 @@ set_awaited(StatusRow *row, WorkerEntry *entry)
 						  LSN_FORMAT_ARGS(lsn), pg_atomic_read_u32(&entry->ahead_stream)));
 }
 
-/* the most pressing first: why it does not run, what is not as it should be, what it needs */
+/*
+ * The most pressing first: why it does not run, what is not as it should be, what it
+ * waits for; last what was and stays, as long as the worker lives.
+ */
 static void
 set_hint(StatusRow *row, WorkerEntry *entry)
 {
@@ -194,13 +197,13 @@ set_hint(StatusRow *row, WorkerEntry *entry)
 		set_text(row, STATUS_HINT, entry->error_hint);
 	else if (entry->warning[0] != '\0')
 		set_text(row, STATUS_HINT, entry->warning);
+	else if (!row->nulls[STATUS_WAITS_FOR])
+		set_text(row, STATUS_HINT, "The stream becomes the served one when it has got as far: clients do not go back in time.");
+	else if (phase_hint(entry->phase)[0] != '\0')
+		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 	else if (pg_atomic_read_u64(&entry->rejected_rows) > 0 ||
 			 pg_atomic_read_u64(&entry->evaluation_errors) > 0)
 		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: warnings in the server's log name them.");
-	else if (!row->nulls[STATUS_WAITS_FOR])
-		set_text(row, STATUS_HINT, "The stream becomes the served one when it has got as far: clients do not go back in time.");
-	else
-		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 }
 
 static void
@@ -298,13 +301,6 @@ put_waiting_row(ReturnSetInfo *result, bool launcher_runs, bool all_used)
 	put_row(result, &row);
 }
 
-/* a slot of ours in this database that no entry names */
-typedef struct LooseSlot
-{
-	NameData	name;
-	bool		active;
-} LooseSlot;
-
 static bool
 is_shown(WorkerEntry *entries, int count, const char *slot_name)
 {
@@ -316,29 +312,25 @@ is_shown(WorkerEntry *entries, int count, const char *slot_name)
 	return false;
 }
 
-static LooseSlot *
+/* slots of ours in this database that no entry names */
+static OwnSlot *
 loose_slots(WorkerEntry *entries, int count, int *slot_count)
 {
-	LooseSlot  *slots = palloc(sizeof(LooseSlot) * Max(max_replication_slots, 1));
+	int			all;
+	OwnSlot    *slots = own_slots(MyDatabaseId, &all, NULL);
 
 	*slot_count = 0;
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots; i++)
+	for (int i = 0; i < all; i++)
 	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		if (slot->in_use && slot->data.database == MyDatabaseId &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0 &&
-			!is_shown(entries, count, NameStr(slot->data.name)))
-			slots[(*slot_count)++] = (LooseSlot) {slot->data.name, slot->active_pid != 0};
+		if (!is_shown(entries, count, NameStr(slots[i].name)))
+			slots[(*slot_count)++] = slots[i];
 	}
-	LWLockRelease(ReplicationSlotControlLock);
 	return slots;
 }
 
 /* Switched off: a row for each slot that waits, or one if there is none. */
 static void
-put_stopped_rows(ReturnSetInfo *result, int entry_count, LooseSlot *slots, int count)
+put_stopped_rows(ReturnSetInfo *result, int entry_count, OwnSlot *slots, int count)
 {
 	StatusRow	row;
 
@@ -358,7 +350,7 @@ put_stopped_rows(ReturnSetInfo *result, int entry_count, LooseSlot *slots, int c
 
 /* Has a worker that has seen the storage's streams found none that has the slot? */
 static bool
-is_unused(WorkerEntry *entries, int count, const LooseSlot *slot)
+is_unused(WorkerEntry *entries, int count, const OwnSlot *slot)
 {
 	if (slot->active)
 		return false;
@@ -378,7 +370,7 @@ is_unused(WorkerEntry *entries, int count, const LooseSlot *slot)
  * nobody knows whose they are, but they keep WAL all the same.
  */
 static void
-put_loose_slots(ReturnSetInfo *result, WorkerEntry *entries, int entry_count, LooseSlot *slots,
+put_loose_slots(ReturnSetInfo *result, WorkerEntry *entries, int entry_count, OwnSlot *slots,
 				int count)
 {
 	bool		known = false;
@@ -408,30 +400,53 @@ put_loose_slots(ReturnSetInfo *result, WorkerEntry *entries, int entry_count, Lo
 	}
 }
 
-/* Streams that wait for a free entry. */
+static bool
+has_entry(WorkerEntry *entries, int count, int32 stream)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (entries[i].stream == stream)
+			return true;
+	}
+	return false;
+}
+
+static bool
+was_listed(WorkerEntry *entries, int before, int32 stream)
+{
+	for (int i = 0; i < before; i++)
+	{
+		for (int j = 0; j < PGSYNC_MAX_UNUSED; j++)
+		{
+			if (entries[i].no_worker_for[j] == stream)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Streams that wait for a free entry, as the workers that run have found. */
 static void
 put_streams_without_worker(ReturnSetInfo *result, WorkerEntry *entries, int count)
 {
-	int32		shown = 0;
-
 	for (int i = 0; i < count; i++)
 	{
-		int32		stream = entries[i].no_worker_for;
-		bool		runs = stream == 0 || stream == shown;
-		StatusRow	row;
+		for (int j = 0; j < PGSYNC_MAX_UNUSED; j++)
+		{
+			int32		stream = entries[i].no_worker_for[j];
+			StatusRow	row;
 
-		for (int j = 0; j < count && !runs; j++)
-			runs = entries[j].stream == stream;
-		if (runs)
-			continue;
-		shown = stream;
-		row_init(&row);
-		set(&row, STATUS_STREAM, Int32GetDatum(stream));
-		set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
-		set_text(&row, STATUS_LAST_ERROR, "no free pgsync worker");
-		set_text(&row, STATUS_LAST_ERROR_SQLSTATE, "53400");
-		set_text(&row, STATUS_HINT, "Raise pgsync.max_workers and restart the server.");
-		put_row(result, &row);
+			if (stream == 0 || has_entry(entries, count, stream) ||
+				was_listed(entries, i, stream))
+				continue;
+			row_init(&row);
+			set(&row, STATUS_STREAM, Int32GetDatum(stream));
+			set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
+			set_text(&row, STATUS_LAST_ERROR, "no free pgsync worker");
+			set_text(&row, STATUS_LAST_ERROR_SQLSTATE, "53400");
+			set_text(&row, STATUS_HINT, "Raise pgsync.max_workers and restart the server.");
+			put_row(result, &row);
+		}
 	}
 }
 
@@ -459,7 +474,7 @@ pgsync_worker_status(PG_FUNCTION_ARGS)
 	bool		launcher_runs;
 	bool		all_used;
 	int			count;
-	LooseSlot  *slots;
+	OwnSlot  *slots;
 	int			slot_count;
 	int32		served;
 
@@ -468,7 +483,7 @@ pgsync_worker_status(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("extension and library of pgsync have different versions"),
-				 errhint("ALTER EXTENSION pgsync UPDATE;")));
+				 errhint("Run ALTER EXTENSION pgsync UPDATE.")));
 
 	entries = copy_entries(shared, state, &count, &launcher_runs, &all_used);
 	/* one worker and one slot that nobody has claimed: its own, as far as anybody knows */

@@ -38,19 +38,29 @@ storage_link_open(const PgsyncSettings *settings)
 	StorageLink *link;
 	StorageError error;
 	MongoTarget target;
-	char	   *uri;
-	char	   *application;
-	char	   *database;
+	char	   *uri = target_uri(settings);
+	char	   *volatile application = NULL;
+	char	   *volatile database = NULL;
+	StorageLink *volatile made = NULL;
 
-	uri = target_uri(settings);
-	database = target_database(settings);
-	application = psprintf("pgsync %s %s", PGSYNC_VERSION, get_database_name(MyDatabaseId));
-	link = MemoryContextAllocZero(TopMemoryContext, sizeof(StorageLink));
-	link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (link->wake_fd < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("could not create an event descriptor: %m")));
+	PG_TRY();
+	{
+		database = target_database(settings);
+		application = psprintf("pgsync %s %s", PGSYNC_VERSION, get_database_name(MyDatabaseId));
+		made = MemoryContextAllocZero(TopMemoryContext, sizeof(StorageLink));
+		made->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (made->wake_fd < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("could not create an event descriptor: %m")));
+	}
+	PG_CATCH();
+	{
+		explicit_bzero(uri, strlen(uri));
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	link = made;
 
 	memset(&target, 0, sizeof(target));
 	target.uri = uri;
@@ -176,7 +186,7 @@ unreachable_hint(const StorageError *error)
 	if (MyWorker != NULL)
 		return "Nothing is lost: replication goes on when the server is back. Check that it runs and that the URI names it.";
 	/* the server may have done it, and the answer was lost */
-	if (strstr(error->message, "while committing") != NULL)
+	if (error->commit_unknown)
 		return "Whether it was done is not known. When the server is back, look at pgsync_status() and call the function again if need be.";
 	return "Nothing was deployed or adopted. Check that the server runs and that the URI names it, then try again.";
 }

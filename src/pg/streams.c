@@ -18,6 +18,7 @@
  */
 #include "worker.h"
 
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
 #include "utils/memutils.h"
@@ -88,23 +89,30 @@ find_stream(const StorageListStreams *list, int32 id)
 static void
 note_idle_slots(Worker *worker)
 {
-	int			count = 0;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	int			all;
 
-	memset(worker->idle_slots, 0, sizeof(worker->idle_slots));
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots && count < PGSYNC_MAX_UNUSED; i++)
+	if (worker->idle_slots != NULL)
+		pfree(worker->idle_slots);
+	worker->idle_slots = own_slots(MyDatabaseId, &all, NULL);
+	worker->idle_slot_count = 0;
+	for (int i = 0; i < all; i++)
 	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		if (!slot->in_use)
-			continue;
-		SpinLockAcquire(&slot->mutex);
-		if (slot->active_pid == 0 && slot->data.database == MyDatabaseId &&
-			strcmp(NameStr(slot->data.plugin), PGSYNC_WORKER_LIBRARY) == 0)
-			strlcpy(worker->idle_slots[count++], NameStr(slot->data.name), NAMEDATALEN);
-		SpinLockRelease(&slot->mutex);
+		if (!worker->idle_slots[i].active)
+			worker->idle_slots[worker->idle_slot_count++] = worker->idle_slots[i];
 	}
-	LWLockRelease(ReplicationSlotControlLock);
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+slot_is_used(const StorageListStreams *list, const char *name)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		if (strcmp(list->streams[i].slot_name, name) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* What status shows: a slot of no stream keeps WAL for ever. */
@@ -116,17 +124,14 @@ show_unused_slots(Worker *worker, const StorageListStreams *list)
 
 	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
 	memset(entry->unused_slots, 0, sizeof(entry->unused_slots));
-	for (int i = 0; i < PGSYNC_MAX_UNUSED && worker->idle_slots[i][0] != '\0'; i++)
+	for (int i = 0; i < worker->idle_slot_count && count < PGSYNC_MAX_UNUSED; i++)
 	{
-		bool		used = false;
+		const char *name = NameStr(worker->idle_slots[i].name);
 
-		for (int j = 0; j < list->count && !used; j++)
-			used = strcmp(list->streams[j].slot_name, worker->idle_slots[i]) == 0;
-		if (!used)
-			strlcpy(entry->unused_slots[count++], worker->idle_slots[i], NAMEDATALEN);
+		if (!slot_is_used(list, name))
+			strlcpy(entry->unused_slots[count++], name, NAMEDATALEN);
 	}
 	entry->slots_known = true;
-	entry->no_worker_for = 0;	/* the requests that follow tell */
 	LWLockRelease(&worker->shared->lock);
 }
 
@@ -164,6 +169,26 @@ refuse_storage(Worker *worker, const StreamSummary *stream)
 	worker_finish(worker, PHASE_STOPPED);
 }
 
+/*
+ * A stream that is not ours yet would, once active, stop those that are served: not
+ * while one of them is another database's.
+ */
+static void
+refuse_foreign_storage(Worker *worker, const StorageListStreams *list, const StreamSummary *own)
+{
+	if (own != NULL && own->bound_here)
+		return;
+	for (int i = list->count - 1; i >= 0; i--)
+	{
+		const StreamSummary *other = &list->streams[i];
+
+		if (other->bound && !other->bound_here &&
+			(other->state == STREAM_PROCESSING || other->state == STREAM_ACTIVE ||
+			 other->state == STREAM_ERRORED))
+			refuse_storage(worker, other);
+	}
+}
+
 /* The stream to take when there is none of ours: a copy of a foreign one. */
 static int32
 copy_foreign(Worker *worker, const StorageListStreams *list)
@@ -178,13 +203,12 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 		foreign = newest(list, STREAM_ERRORED, false);
 	if (foreign == NULL)
 		return 0;
-	if (foreign->bound)
-		refuse_storage(worker, foreign);
 	id = deploy_copy(worker, foreign->id, 0, false, &error);
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
 	ereport(LOG,
 			(errmsg("pgsync deployed a copy of replication stream %d as %d", foreign->id, id),
+			 foreign->bound ? 0 :
 			 errdetail("Another replicator made the stream; pgsync does not continue it.")));
 	return id;
 }
@@ -196,39 +220,60 @@ may_clean(const StreamSummary *stream)
 }
 
 /*
- * Workers for the streams that this one does not take.  Stopped ones are cleaned
- * one after the other, so that it is in nobody's way and leaves workers for the
- * rest; one that cannot be cleaned now (its worker waits to try again) holds up
- * no other.
+ * Does a stopped stream need somebody to clean it now?  One after the other, so that
+ * it is in nobody's way and leaves workers for the rest.
+ */
+static bool
+begin_cleaning(Worker *worker, int32 id)
+{
+	switch (worker_standing(worker->shared, MyDatabaseId, id))
+	{
+		case WORKER_ABSENT:
+			return worker_request(worker->shared, MyDatabaseId, id);
+		case WORKER_SETTLED:
+			return worker_restart_settled(worker->shared, MyDatabaseId, id);
+		default:
+			return false;
+	}
+}
+
+/*
+ * Workers for the streams that this one does not take.  A stopped one that cannot be
+ * cleaned now (its worker waits to try again) holds up no other.
  */
 static void
 request_others(Worker *worker, const StorageListStreams *list, int32 own)
 {
+	int32		missing[PGSYNC_MAX_UNUSED] = {0};
+	int			count = 0;
 	bool		cleaning = false;
 
 	for (int i = 0; i < list->count && !cleaning; i++)
 		cleaning = may_clean(&list->streams[i]) &&
-			worker_is_running(worker->shared, MyDatabaseId, list->streams[i].id);
+			worker_standing(worker->shared, MyDatabaseId, list->streams[i].id) == WORKER_AT_WORK;
 	for (int i = 0; i < list->count; i++)
 	{
 		const StreamSummary *stream = &list->streams[i];
-		bool		wanted = false;
 
 		if (stream->id == own)
 			continue;
-		if (stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE)
-			wanted = may_run(stream);
-		else if (may_clean(stream))
+		if (may_clean(stream))
+			cleaning = cleaning || begin_cleaning(worker, stream->id);
+		else if ((stream->state == STREAM_PROCESSING || stream->state == STREAM_ACTIVE) &&
+				 may_run(stream) && !worker_request(worker->shared, MyDatabaseId, stream->id))
 		{
-			worker_restart_settled(worker->shared, MyDatabaseId, stream->id);
-			wanted = !cleaning && !worker_is_wanted(worker->shared, MyDatabaseId, stream->id);
-			cleaning = cleaning || wanted;
-		}
-		if (wanted && !worker_request(worker->shared, MyDatabaseId, stream->id))
 			ereport(LOG,
 					(errmsg("no free pgsync worker for replication stream %d", stream->id),
 					 errhint("Raise pgsync.max_workers and restart the server.")));
+			if (count < PGSYNC_MAX_UNUSED)
+				missing[count++] = stream->id;
+		}
 	}
+
+	/* all at once: status must not see it without */
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	memcpy(worker->entry->no_worker_for, missing, sizeof(missing));
+	LWLockRelease(&worker->shared->lock);
 }
 
 /* Makes the entry that of a stream; false if another worker has it already. */
@@ -279,6 +324,7 @@ worker_choose_stream(Worker *worker)
 			stream = newest(list, STREAM_ACTIVE, true);
 			if (stream == NULL)
 				stream = newest(list, STREAM_PROCESSING, true);
+			refuse_foreign_storage(worker, list, stream);
 			id = stream != NULL ? stream->id : copy_foreign(worker, list);
 		}
 		request_others(worker, list, id);
@@ -390,9 +436,11 @@ refuse_stream(Worker *worker, const char *message, const char *hint, const char 
 {
 	StorageRecordError record = {0};
 	StorageError error;
+	int			len;
 
 	record.stream_id = worker->stream->id;
-	strlcpy(record.message, message, sizeof(record.message));
+	len = pg_mbcliplen(message, strlen(message), sizeof(record.message) - 1);
+	memcpy(record.message, message, len);	/* the rest is zero */
 	storage_link_try(worker->storage, storage_record_error, &record, sizeof(record), &error);
 	worker_entry_set_error(worker->shared, worker->entry, message, hint, sqlstate);
 	ereport(LOG,
@@ -471,13 +519,24 @@ worker_compile_rules(Worker *worker)
 void
 worker_clean_stream(Worker *worker)
 {
-	int32		id = worker->entry->stream;
+	StorageTerminate terminate = {.self = worker->self, .stream_id = worker->entry->stream};
+	StorageError error;
 
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->entry->storage_state, state_name(STREAM_STOP),
+			sizeof(worker->entry->storage_state));
+	LWLockRelease(&worker->shared->lock);
 	worker_set_phase(worker, PHASE_CLEANING);
 	if (worker->entry->slot_name[0] != '\0')
 		slot_drop_if_exists(worker->entry->slot_name);
-	storage_link_run(worker->storage, storage_terminate_stream, &id, sizeof(id));
-	ereport(LOG, (errmsg("pgsync removed stopped replication stream %d", id)));
+	storage_link_try(worker->storage, storage_terminate_stream, &terminate, sizeof(terminate),
+					 &error);
+	if (error.kind == STORAGE_BINDING)
+		report_history_changed(worker, pstrdup(error.message), true, NULL);
+	if (error.kind != STORAGE_OK)
+		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	ereport(LOG,
+			(errmsg("pgsync removed stopped replication stream %d", terminate.stream_id)));
 	worker_finish(worker, PHASE_NONE);
 }
 

@@ -57,7 +57,7 @@ check_owner_and_mode(const char *path, const struct stat *st)
 				 errmsg("MongoDB URI file \"%s\" has the wrong owner", path),
 				 errdetail("It belongs to user \"%s\", and must belong to \"%s\" or to root.",
 						   user_name(st->st_uid), user_name(geteuid())),
-				 errhint("Run: chown %s \"%s\"", user_name(geteuid()), path)));
+				 errhint("Run 'chown %s \"%s\"'.", user_name(geteuid()), path)));
 	/* the same rule as for the server's private key */
 	if ((st->st_uid == geteuid() && (mode & (S_IRWXG | S_IRWXO))) ||
 		(st->st_uid != geteuid() && (mode & (S_IWGRP | S_IXGRP | S_IRWXO))))
@@ -66,7 +66,7 @@ check_owner_and_mode(const char *path, const struct stat *st)
 				 errmsg("MongoDB URI file \"%s\" has too wide permissions", path),
 				 errdetail("Its mode is %04o, and must be %s or less.", mode,
 						   st->st_uid == geteuid() ? "0600" : "0640, as root owns it,"),
-				 errhint("Run: chmod %s \"%s\"", st->st_uid == geteuid() ? "0600" : "0640", path)));
+				 errhint("Run 'chmod %s \"%s\"'.", st->st_uid == geteuid() ? "0600" : "0640", path)));
 }
 
 static void
@@ -78,7 +78,7 @@ open_failed(const char *path, const struct stat *st)
 			(errcode_for_file_access(),
 			 errmsg("could not open MongoDB URI file \"%s\": %m", path),
 			 number == EACCES && st != NULL ?
-			 errhint("Run: chown %s \"%s\" && chmod 0600 \"%s\"", user_name(geteuid()), path, path) :
+			 errhint("Run 'chown %s \"%s\" && chmod 0600 \"%s\"'.", user_name(geteuid()), path, path) :
 			 errhint("\"pgsync.mongodb_uri_file\" must name a file that the server's user can read.")));
 }
 
@@ -99,6 +99,37 @@ foreign_text(const char *text, size_t len)
 	return NULL;
 }
 
+/* Cuts white space at the end; wiped before it is refused.  text: has room for one byte more */
+static void
+check_uri_text(const char *path, char *text, size_t len)
+{
+	const char *foreign;
+	bool		too_large = len == URI_FILE_LIMIT;
+
+	while (len > 0 && isspace((unsigned char) text[len - 1]))
+		len--;
+	text[len] = '\0';
+	foreign = foreign_text(text, len);
+	if (too_large || len == 0 || foreign != NULL)
+		explicit_bzero(text, URI_FILE_LIMIT);
+	if (too_large)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("MongoDB URI file \"%s\" is too large", path),
+				 errdetail("It must hold one URI of less than %d bytes.", URI_FILE_LIMIT)));
+	if (len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("MongoDB URI file \"%s\" is empty", path),
+				 errhint("Write the URI to it, in one line, in the form \"" URI_FORM "\".")));
+	if (foreign != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("MongoDB URI file \"%s\" must contain the URI and nothing else", path),
+				 errdetail_internal("%s", foreign),
+				 errhint("Write the URI to it, in one line and without quotation marks, in the form \"" URI_FORM "\".")));
+}
+
 /* The URI from the file that the setting names; palloc'ed. */
 static char *
 read_uri_file(const char *path)
@@ -108,7 +139,6 @@ read_uri_file(const char *path)
 	char	   *text;
 	size_t		len = 0;
 	ssize_t		n;
-	const char *foreign;
 
 	if (!is_absolute_path(path))
 		ereport(ERROR,
@@ -133,37 +163,20 @@ read_uri_file(const char *path)
 	while (len < URI_FILE_LIMIT && (n = read(fd, text + len, URI_FILE_LIMIT - len)) != 0)
 	{
 		if (n < 0 && errno != EINTR)
+		{
+			int			number = errno;
+
+			explicit_bzero(text, URI_FILE_LIMIT);
+			errno = number;
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not read MongoDB URI file \"%s\": %m", path)));
+		}
 		if (n > 0)
 			len += n;
 	}
 	CloseTransientFile(fd);
-	if (len == URI_FILE_LIMIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" is too large", path),
-				 errdetail("It must hold one URI of less than %d bytes.", URI_FILE_LIMIT)));
-
-	while (len > 0 && isspace((unsigned char) text[len - 1]))
-		len--;
-	text[len] = '\0';
-	if (len == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" is empty", path),
-				 errhint("Write the URI to it, in one line: " URI_FORM)));
-	foreign = foreign_text(text, len);
-	if (foreign != NULL)
-	{
-		explicit_bzero(text, len);
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("MongoDB URI file \"%s\" must contain the URI and nothing else", path),
-				 errdetail_internal("%s", foreign),
-				 errhint("Write the URI to it, in one line and without quotation marks: " URI_FORM)));
-	}
+	check_uri_text(path, text, len);
 	return text;
 }
 
@@ -190,7 +203,7 @@ target_uri(const PgsyncSettings *settings)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no MongoDB server is configured for database \"%s\"", database),
-				 errhint("Write its URI to a file that only the server's user can read, then: ALTER DATABASE %s SET pgsync.mongodb_uri_file = '/path/of/the/file';",
+				 errhint("Write its URI to a file that only the server's user can read, then run \"ALTER DATABASE %s SET pgsync.mongodb_uri_file = '/path/of/the/file'\".",
 						 quote_identifier(database))));
 	return uri;
 }
@@ -206,7 +219,7 @@ target_database(const PgsyncSettings *settings)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no MongoDB database is configured for database \"%s\"", database),
 				 errdetail("It must be the one that the PowerSync API is configured with."),
-				 errhint("ALTER DATABASE %s SET pgsync.mongodb_database = 'name';",
+				 errhint("Run \"ALTER DATABASE %s SET pgsync.mongodb_database = 'name'\".",
 						 quote_identifier(database))));
 	return name;
 }

@@ -250,7 +250,8 @@ typedef struct Worker
 	bool		storage_silent;	/* the writer tries again and again: shown in status */
 	MongoJob   *periodic_job;
 	StorageListStreams *periodic_list;
-	char		idle_slots[PGSYNC_MAX_UNUSED][NAMEDATALEN];	/* of ours, before the list was asked for */
+	OwnSlot    *idle_slots;		/* of ours, before the list was asked for */
+	int			idle_slot_count;
 	int64_t		logged_row_errors;
 	TimestampTz last_row_log;
 	bool		was_active;

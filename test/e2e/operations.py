@@ -1,11 +1,14 @@
 """operations.py - what an administrator meets: what is refused, and what messages and pgsync_status() say."""
 import contextlib
 import os
+import shutil
+import subprocess
 
 import psycopg2
 
 from frame import case, select_all
 from stand import Stand
+from streams import deploy_as_api
 from suite import check, equal, wait_until
 
 T = 'CREATE TABLE t (id text PRIMARY KEY, n int)'
@@ -66,6 +69,77 @@ def same_storage(frame):
     second.wait_served(stream)
     second.wait()
     equal([r for _, r in second.reduced().rows('global[]')], ['2'])
+
+
+@case('a stream deployed through the API is not taken by a database whose MongoDB database is served for another')
+def fresh_stream_of_another(frame):
+    first = frame.replicating(T, select_all('t'))
+    first.stop()
+    ended(first)
+    fresh = deploy_as_api(first, select_all('t'))
+    second = frame.database(T)
+    second.storage_name = first.storage_name
+    second.configure(mongodb_database=first.storage_name)
+    error = refusal(lambda: second.deploy(select_all('t')))
+    check(f'"{first.name}"' in error.diag.message_detail, str(error))
+    second.start()
+    found = second.wait_phase('stopped')[0]
+    check(f'"{first.name}"' in found['last_error'], found)
+    equal({d['_id']: d['state'] for d in first.mongo.sync_rules.find()}, {1: 'ACTIVE', fresh: 'PROCESSING'})
+    second.stop()
+    first.start()
+    first.wait_served(fresh)
+
+
+@case('a worker library that was installed while the server ran ends in a clear error, and writes nothing')
+def installed_while_running(frame):
+    db = frame.replicating(T, select_all('t'))
+    top = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+    other = os.path.join(frame.cluster.folder, 'other')
+    shutil.copytree(top, other, ignore=shutil.ignore_patterns('.git', 'test', 'tmp_check', 'demo'))
+    # the next version has room for one hold more; to save time only what compares is compiled anew
+    header = os.path.join(other, 'src/pg/pgsync.h')
+    before = os.stat(header)
+    with open(header) as f:
+        text = f.read()
+    check(text.count('PGSYNC_MAX_HOLDS\t16\n') == 1, 'the header is not as expected')
+    with open(header, 'w') as f:
+        f.write(text.replace('PGSYNC_MAX_HOLDS\t16\n', 'PGSYNC_MAX_HOLDS\t17\n'))
+    os.utime(header, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(other, 'src/pg/preloaded.o'))
+    os.unlink(os.path.join(other, 'pgsync_worker.so'))
+    subprocess.run(['make', '-s', '-C', other, 'pgsync_worker.so', f'PG_CONFIG={os.environ["PG_CONFIG"]}'], check=True,
+                   stdout=subprocess.DEVNULL)
+    frame.cluster.sql(f"ALTER SYSTEM SET dynamic_library_path = '{other}:$libdir'")
+    try:
+        frame.cluster.sql('SELECT pg_reload_conf()')
+        wait_until(lambda: other in frame.cluster.value('SHOW dynamic_library_path'), 60, 'the path is set', 0.02)
+        log = frame.cluster.log_position()
+        db.sql('SELECT pg_terminate_backend(%s)', (db.status()[0]['pid'],))
+        wait_until(lambda: 'another version of pgsync is preloaded' in frame.cluster.log(log), 60,
+                   lambda: frame.cluster.log(log), 0.05)
+        check('memory layout' in frame.cluster.log(log) and 'Restart the server' in frame.cluster.log(log),
+              frame.cluster.log(log))
+        found = wait_until(lambda: [s for s in db.status() if s['failures'] > 1], 60, lambda: db.status(), 0.05)[0]
+        check(found['pid'] is None and 'could start' in found['last_error'] and 'log' in found['hint'], found)
+    finally:
+        frame.cluster.sql('ALTER SYSTEM RESET dynamic_library_path')
+        frame.cluster.sql('SELECT pg_reload_conf()')
+    wait_until(lambda: other not in frame.cluster.value('SHOW dynamic_library_path'), 60, 'the path is reset', 0.02)
+    db.start()
+    db.sql("INSERT INTO t VALUES ('1', 1)")
+    db.wait()
+
+
+@case('a setting that was changed while a worker ran well does not hide what it ends with later')
+def setting_changed(frame):
+    db = frame.replicating(T, select_all('t'))
+    db.configure(row_limit='1MB')
+    pid = db.status()[0]['pid']
+    db.sql('SELECT pg_terminate_backend(%s)', (pid,))
+    found = wait_until(lambda: [s for s in db.status() if s['pid'] not in (None, pid)], 60, lambda: db.status(), 0.02)[0]
+    check('was terminated' in (found['last_error'] or ''), found)
 
 
 @case('pgsync_stop() gives the lock back, whatever the worker was doing')
@@ -241,6 +315,14 @@ def no_worker(frame):
         found = wait_until(lambda: [s for s in db.status() if s['stream'] == second], 60, lambda: db.status(), 0.05)[0]
         check(found['last_error_sqlstate'] == '53400' and 'pgsync.max_workers' in found['hint'], found)
         equal(db.served().stream, stream)
+        # every one that waits is shown
+        third = deploy_as_api(db, select_all('t'))
+        db.mongo.sync_rules.update_one({'_id': second}, {'$set': {'state': 'PROCESSING'}})
+        wait_until(lambda: {s['stream'] for s in db.status() if s['last_error_sqlstate'] == '53400'} == {second, third}, 60,
+                   lambda: db.status(), 0.05)
+        # and forgotten with who has found it
+        db.mongo.sync_rules.update_many({'_id': {'$in': [second, third]}}, {'$set': {'state': 'TERMINATED'}})
+        wait_until(lambda: [s['stream'] for s in db.status()] == [stream], 60, lambda: db.status(), 0.05)
 
 
 @case('a deployment says that replication is not started')

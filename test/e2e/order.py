@@ -228,3 +228,39 @@ def others_cleaned(frame):
         check(not [s for s in db.status() if s['stream'] == elsewhere], lambda: db.status())
     finally:
         db.sql('SELECT pg_drop_replication_slot(%s)', (slot,))
+
+
+@case('workers that had settled clean their streams one after the other')
+def settled_cleaned(frame):
+    if not frame.stand.storage.own:
+        return
+    proxy = Proxy(free_port(frame.stand.storage.port + 1), frame.stand.storage.port).start()
+    db = frame.database('CREATE TABLE t (id text PRIMARY KEY)')
+    db.write_uri(f'mongodb://127.0.0.1:{proxy.port}/?replicaSet=rs0')
+    try:
+        db.deploy(global_rules('SELECT id FROM t'))
+        db.start()
+        db.wait_served()
+        db.stop()
+        wait_until(lambda: not any(s['pid'] for s in db.status()), 30, lambda: f'workers end: {db.status()}', 0.02)
+        # pgsync refuses them
+        refused = [deploy_as_api(db, global_rules('SELECT id FROM t'), storage_version=3) for _ in range(3)]
+        select = {'_id': {'$in': refused}}
+        db.mongo.sync_rules.update_many(select, {'$set': {'state': 'PROCESSING'}})
+        db.start()
+        wait_until(lambda: sum(s['stream'] in refused and s['phase'] == 'stopped' and not s['pid'] for s in db.status()) == 3,
+                   60, lambda: db.status(), 0.05)
+        proxy.delay(0.02)               # two that clean at once are seen to
+        db.mongo.sync_rules.update_many(select, {'$set': {'state': 'STOP'}})
+        at_once = []
+
+        def all_gone():
+            at_once.append(sum(s['stream'] in refused and s['pid'] is not None for s in db.status()))
+            return not db.mongo.sync_rules.count_documents({**select, 'state': {'$ne': 'TERMINATED'}})
+
+        wait_until(all_gone, 90, lambda: db.status(), 0.01)
+        equal(max(at_once), 1, 'cleaners at once')
+    finally:
+        proxy.normal()
+        db.stop()
+        proxy.stop()

@@ -120,6 +120,32 @@ def publication_changed(frame):
     check('secret' not in (visible(db) or {}), 'a row that the publication hides was delivered')
 
 
+@case('a table that comes under a wildcard with rows brings them')
+def under_a_wildcard(frame):
+    db = frame.database("""CREATE SCHEMA s; CREATE TABLE w_1 (id text PRIMARY KEY, n int);
+        CREATE TABLE other (id text PRIMARY KEY, n int); CREATE TABLE s.w_2 (id text PRIMARY KEY, n int);
+        CREATE UNLOGGED TABLE w_3 (id text PRIMARY KEY, n int); CREATE TABLE w_4 (id text PRIMARY KEY, n int);
+        INSERT INTO w_1 VALUES ('1', 1); INSERT INTO other VALUES ('2', 2); INSERT INTO s.w_2 VALUES ('3', 3);
+        INSERT INTO w_3 VALUES ('4', 4); INSERT INTO w_4 VALUES ('5', 5)""", publication=False)
+    db.sql('CREATE PUBLICATION powersync FOR TABLE w_1, other, s.w_2')
+    db.deploy(global_rules('SELECT id, n FROM "w_%"'))
+    db.start()
+    db.wait_served()
+    expected = {'1': 1}
+    settle(db, expected)
+    for statement, row in (('ALTER TABLE other RENAME TO w_other', '2'), ('ALTER TABLE s.w_2 SET SCHEMA public', '3'),
+                           ('ALTER TABLE w_3 SET LOGGED; ALTER PUBLICATION powersync ADD TABLE w_3', '4'),
+                           ('ALTER PUBLICATION powersync ADD TABLE w_4', '5')):
+        db.sql(statement)
+        expected[row] = int(row)
+        settle(db, expected)
+    db.sql('BEGIN; CREATE TEMP TABLE w_temp (id text PRIMARY KEY, n int); INSERT INTO w_temp VALUES (\'9\', 9); COMMIT')
+    before = db.served().stream
+    db.sql("CREATE TABLE w_new (id text PRIMARY KEY, n int); ALTER PUBLICATION powersync ADD TABLE w_new; INSERT INTO w_new VALUES ('6', 6)")
+    settle(db, {**expected, '6': 6})
+    equal(db.served().stream, before, 'a table created under the stream needs no copy')
+
+
 @case('stale: a rename is seen after a restart, a new enum label is none')
 def staleness(frame):
     db = frame.database("CREATE TYPE e AS ENUM ('a', 'c'); CREATE TABLE t (id text PRIMARY KEY, n int, v e)")
@@ -257,7 +283,8 @@ def too_many_rereads(frame):
     db.sql('UPDATE t SET n = 4')
     db.wait()
     equal((len(visible(db)), set(visible(db).values())), (3000, {4}))
-    equal([s['rereads'] for s in db.status()], [0], 'the new stream has a copy of each row')
+    # the old one may still be there, waiting to be cleaned
+    equal([s['rereads'] for s in db.status() if (s['stream'] or 0) > old], [0], 'the new stream has a copy of each row')
 
 
 def most_memory(db):

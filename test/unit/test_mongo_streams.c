@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mongo/mongo_private.h"
+#include "mongo/stream_doc.h"
 #include "mongo/turn.h"
 
 static StorageError
@@ -123,6 +124,9 @@ test_cancel_at_a_silent_server(void **state)
 	StorageError error;
 	MongoThread *thread;
 	MongoJob   *job;
+	struct pollfd listening = {.fd = fd, .events = POLLIN};
+	int			connection;
+	char		byte;
 	double		start;
 
 	(void) state;
@@ -130,7 +134,11 @@ test_cancel_at_a_silent_server(void **state)
 	thread = try_start(uri, &error);
 	assert_non_null(thread);
 	job = mongo_submit(thread, storage_prepare, NULL);
-	usleep(200000);
+	assert_int_equal(poll(&listening, 1, TEST_WAIT_SECONDS * 1000), 1);
+	connection = accept(fd, NULL, NULL);
+	assert_true(connection >= 0);
+	assert_true(recv(connection, &byte, 1, 0) == 1);
+	/* it has asked, and waits for an answer */
 	assert_false(mongo_job_finished(job));
 	start = now_seconds();
 	assert_true(mongo_thread_stop(thread, 2000));
@@ -138,6 +146,7 @@ test_cancel_at_a_silent_server(void **state)
 	assert_true(mongo_job_finished(job));
 	mongo_job_collect(job, &error);
 	assert_int_equal(error.kind, STORAGE_CANCELLED);
+	close(connection);
 	close(fd);
 }
 
@@ -359,6 +368,111 @@ test_deploy_over_another_database(void **state)
 	stand_forget(other);
 }
 
+/* ... also when it is not the newest, and not ACTIVE; not by copying, and not by taking a fresh one */
+static void
+test_any_stream_of_another_database(void **state)
+{
+	static const char *const states[] = {"ACTIVE", "ERRORED", "PROCESSING"};
+	Stand	   *stand = *state;
+	Stand	   *other = stand_create(stand->database);
+
+	assert_int_equal(stand_deploy(stand, CONFIG), 1);
+	/* deployed through the API */
+	command(stand, "{\"insert\": \"sync_rules\", \"documents\": [{\"_id\": 2, \"state\": \"PROCESSING\","
+			" \"storage_version\": 2, \"content\": \"x\", \"slot_name\": \"s_2\", \"snapshot_done\": false,"
+			" \"last_checkpoint\": null, \"last_checkpoint_lsn\": null}]}");
+	other->self.database_oid++;
+	for (int i = 0; i < 3; i++)
+	{
+		StorageDeploy by_content = {.self = other->self, .content = CONFIG, .slot_prefix = "powersync_"};
+		StorageDeploy by_copy = {.self = other->self, .source_stream = 2, .slot_prefix = "powersync_"};
+		StorageOpenStream open = {.self = other->self, .stream_id = 2};
+		char		update[256];
+
+		snprintf(update, sizeof(update), UPDATE("sync_rules", "{\"_id\": 1}",
+												"{\"$set\": {\"state\": \"%s\"}}"), states[i]);
+		command(stand, update);
+		assert_int_equal(stand_try(other, storage_deploy, &by_content).kind, STORAGE_BINDING);
+		assert_int_equal(stand_try(other, storage_deploy, &by_copy).kind, STORAGE_BINDING);
+		assert_int_equal(stand_try(other, storage_open_stream, &open).kind, STORAGE_BINDING);
+		assert_int_equal(open.difference, BINDING_DATABASE);
+		assert_int_equal(count_documents(stand, "sync_rules", "{\"state\": \"STOP\"}"), 0);
+		assert_int_equal(count_documents(stand, "pgsync_streams", "{}"), 1);
+	}
+	/* whose it is may */
+	assert_int_equal(try_open(stand, 2).kind, STORAGE_OK);
+	stand_forget(other);
+}
+
+static void
+test_owner_is_cut_at_a_character(void **state)
+{
+	Stand	   *stand = *state;
+	SourceIdentity self = stand->self;
+	char		text[OWNER_TEXT_SIZE];
+
+	for (int shift = 0; shift < 4; shift++)
+	{
+		size_t		len = (size_t) shift;
+
+		memset(self.database_name, 'd', sizeof(self.database_name) - 1);
+		memset(self.host, 'x', len);
+		for (; len + 4 < sizeof(self.host); len += 4)
+			memcpy(self.host + len, "\xF0\x9F\x98\x80", 4);
+		self.host[len] = '\0';
+		identity_describe(&self, text);
+		assert_true(bson_utf8_validate(text, strlen(text), false));
+		assert_int_equal(text[strlen(text) - 1], ')');
+		for (size_t size = 2; size < 12; size++)
+		{
+			format_text(text, size, "%s", self.host);
+			assert_true(bson_utf8_validate(text, strlen(text), false));
+			assert_true(strlen(text) + 4 >= size);
+		}
+	}
+}
+
+/* The answers to a commit are lost: whether it was done is said apart from the words. */
+static void
+test_commit_unknown(void **state)
+{
+	Stand	   *stand = *state;
+	StorageDeploy deploy = {.self = stand->self, .content = CONFIG, .slot_prefix = "powersync_"};
+	StorageError error;
+	LossyProxy *proxy;
+	MongoJob   *job;
+	double		start;
+
+	stand_run(stand, storage_prepare, NULL);
+	error = stand_try(stand, storage_terminate_stream,
+					  &(StorageTerminate) {.self = stand->self, .stream_id = 77});
+	assert_int_equal(error.kind, STORAGE_STREAM_GONE);
+	assert_false(error.commit_unknown);
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 1000);
+	stand_start(stand);
+	job = mongo_submit(stand->thread, storage_deploy, &deploy);
+	start = now_seconds();
+	while (count_documents(stand, "sync_rules", "{}") == 0)
+	{
+		assert_true(now_seconds() - start < TEST_WAIT_SECONDS);
+		usleep(10000);
+	}
+	mongo_thread_cancel(stand->thread);
+	while (!mongo_job_finished(job))
+	{
+		assert_true(now_seconds() - start < TEST_WAIT_SECONDS);
+		usleep(10000);
+	}
+	mongo_job_collect(job, &error);
+	assert_int_equal(error.kind, STORAGE_CANCELLED);
+	assert_true(error.commit_unknown);
+	stand_stop(stand);
+	(void) lossy_proxy_stop(proxy);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+}
+
 static void
 expect_writer_fails(Stand *stand, StorageErrorKind kind)
 {
@@ -518,6 +632,8 @@ test_slot_lost(void **state)
 	assert_int_equal(stand_try(stand, storage_deploy, &deploy).kind, STORAGE_CHANGED);
 	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 3);
 	/* of another cluster they do not count */
+	command(stand, "{\"update\": \"sync_rules\", \"updates\": [{\"q\": {}, \"multi\": true,"
+			" \"u\": {\"$set\": {\"state\": \"STOP\"}}}]}");
 	deploy.self.system_identifier++;
 	stand_run(stand, storage_deploy, &deploy);
 }
@@ -599,9 +715,10 @@ test_terminate(void **state)
 {
 	int32_t		first = 0;
 	Stand	   *stand = stand_with_data(state, &first);
+	StorageTerminate terminate = {.self = stand->self, .stream_id = first};
 
 	/* the second deploy has stopped the first */
-	stand_run(stand, storage_terminate_stream, &first);
+	stand_run(stand, storage_terminate_stream, &terminate);
 	assert_only_second_left(stand, first);
 	assert_field(stand, "sync_rules", "{\"_id\": 1}", "state", "\"TERMINATED\"");
 	assert_field(stand, "sync_rules", "{\"_id\": 1}", "snapshot_done", "false");
@@ -614,35 +731,78 @@ test_terminate(void **state)
 	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 1}"), 0);
 	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 2}"), 1);
 	/* it is not a stopped stream any more */
-	assert_int_equal(stand_try(stand, storage_terminate_stream, &first).kind,
+	assert_int_equal(stand_try(stand, storage_terminate_stream, &terminate).kind,
 					 STORAGE_STREAM_GONE);
 }
 
-/* How many were made for lost slots is counted also when they are gone. */
+/* How many were made for lost slots is counted also when they are gone, for a day. */
 static void
 test_terminate_keeps_lost_slots(void **state)
 {
 	int32_t		first = 0;
 	Stand	   *stand = stand_with_data(state, &first);
+	StorageTerminate terminate = {.self = stand->self, .stream_id = first};
 
 	command(stand, "{\"update\": \"pgsync_streams\", \"updates\": [{\"q\": {\"_id\": 1},"
 			" \"u\": {\"$set\": {\"slot_lost\": true}}}]}");
-	stand_run(stand, storage_terminate_stream, &first);
+	stand_run(stand, storage_terminate_stream, &terminate);
 	assert_only_second_left(stand, first);
 	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 1}"), 1);
+
+	/* the next one takes what is older along */
+	stand_deploy(stand, CONFIG);
+	terminate.stream_id = 2;
+	stand_run(stand, storage_terminate_stream, &terminate);
+	assert_int_equal(count_documents(stand, "pgsync_streams", "{\"_id\": 1}"), 1);
+	command(stand, UPDATE("pgsync_streams", "{\"_id\": 1}",
+						  "{\"$set\": {\"deployed_at\": {\"$date\": {\"$numberLong\": \"1000\"}}}}"));
+	stand_deploy(stand, CONFIG);
+	terminate.stream_id = 3;
+	stand_run(stand, storage_terminate_stream, &terminate);
+	assert_int_equal(count_documents(stand, "pgsync_streams", "{}"), 1);
+}
+
+/* What the original has stopped, and perhaps cleans just now, is not cleaned by a copy of the cluster. */
+static void
+test_terminate_at_another_place(void **state)
+{
+	int32_t		first = 0;
+	Stand	   *stand = stand_with_data(state, &first);
+	StorageTerminate terminate = {.self = stand->self, .stream_id = first};
+	StorageError error;
+
+	command(stand, UPDATE("sync_rules", "{\"_id\": 1}",
+						  "{\"$set\": {\"lock\": {\"id\": \"0123456789abcdef\","
+						  " \"expires_at\": {\"$date\": {\"$numberLong\": \"99999999999999\"}}}}}"));
+	command(stand, UPDATE("pgsync_streams", "{\"_id\": 1}",
+						  "{\"$set\": {\"lock_id\": \"0123456789abcdef\"}}"));
+	strcpy(terminate.self.host, "copy:/data");
+	error = stand_try(stand, storage_terminate_stream, &terminate);
+	assert_int_equal(error.kind, STORAGE_BINDING);
+	assert_non_null(strstr(error.message, "(here:/data)"));
+	/* a promoted standby may clean it, but the lock is not its own */
+	terminate.self.timeline++;
+	assert_int_equal(stand_try(stand, storage_terminate_stream, &terminate).kind,
+					 STORAGE_LOCK_LOST);
+	assert_field(stand, "sync_rules", "{\"_id\": 1}", "state", "\"STOP\"");
+	/* where it was bound the lock is a predecessor's */
+	terminate.self = stand->self;
+	stand_run(stand, storage_terminate_stream, &terminate);
+	assert_only_second_left(stand, first);
 }
 
 static void
 test_terminate_needs_the_lock(void **state)
 {
 	Stand	   *stand = *state;
-	int32_t		id = 9;
+	StorageTerminate terminate = {.self = stand->self, .stream_id = 9};
 
 	stand_run(stand, storage_prepare, NULL);
 	command(stand, "{\"insert\": \"sync_rules\", \"documents\": [{\"_id\": 9, \"state\": \"STOP\","
 			" \"lock\": {\"id\": \"0123456789abcdef\","
 			" \"expires_at\": {\"$date\": {\"$numberLong\": \"99999999999999\"}}}}]}");
-	assert_int_equal(stand_try(stand, storage_terminate_stream, &id).kind, STORAGE_LOCK_LOST);
+	assert_int_equal(stand_try(stand, storage_terminate_stream, &terminate).kind,
+					 STORAGE_LOCK_LOST);
 	assert_field(stand, "sync_rules", "{}", "state", "\"STOP\"");
 }
 
@@ -832,6 +992,7 @@ test_turn_between_tries(void **state)
 	bson_t	   *update = BCON_NEW("$inc", "{", "op_id", BCON_INT64(10), "}");
 	bson_t		opts = BSON_INITIALIZER;
 	pthread_t	thread;
+	double		start;
 
 	stand_open(stand, stand_deploy(stand, CONFIG));
 	command(stand, "{\"insert\": \"op_id_sequence\", \"documents\": [{\"_id\": \"main\","
@@ -845,8 +1006,12 @@ test_turn_between_tries(void **state)
 	add(stand, WRITE_COMMIT, 0x100);
 	submit(stand);
 	other.storage = stand->thread->storage;
+	start = now_seconds();
 	while (atomic_load(&turn[TURN_PLACE(0)]) == 0 || atomic_load(&turn[TURN_WANT(0)]) != 0)
-		;
+	{
+		assert_true(now_seconds() - start < TEST_WAIT_SECONDS);
+		usleep(1000);
+	}
 	pthread_create(&thread, NULL, take, &other);
 	for (int i = 0; i < 100 && atomic_load(&order) == 0; i++)
 		usleep(100000);
@@ -878,6 +1043,9 @@ main(void)
 		stand_test(test_adopt),
 		stand_test(test_adopt_with_another_cluster_id),
 		stand_test(test_deploy_over_another_database),
+		stand_test(test_any_stream_of_another_database),
+		stand_test(test_owner_is_cut_at_a_character),
+		stand_test(test_commit_unknown),
 		stand_test(test_lock_is_kept),
 		stand_test(test_promotion),
 		stand_test(test_streams_of_others),
@@ -885,6 +1053,7 @@ main(void)
 		stand_test(test_record_error),
 		stand_test(test_terminate),
 		stand_test(test_terminate_keeps_lost_slots),
+		stand_test(test_terminate_at_another_place),
 		stand_test(test_terminate_needs_the_lock),
 		stand_test(test_reset),
 		cmocka_unit_test(test_turns),
