@@ -437,6 +437,48 @@ test_stream_documents(void **state)
 	}
 }
 
+/* ---------------------------------------------------------------- stored plans */
+
+static void
+test_stored_plans(void **state)
+{
+	static const char json[] =
+		"{\"$date\":[1,-2147483648,2147483648,9007199254740993,1.5,5.0,true,false,null],"
+		"\"s\":\"a\\u0000b\\ud800\\\"\\u00e9\",\"o\":{\"\":{}},\"l\":[[],{}]}";
+	SyncArena  *arena = arena_create(0);
+	bson_t		document = BSON_INITIALIZER;
+	bson_iter_t field;
+	StorageError error = {0};
+	bson_t		binary = BSON_INITIALIZER;
+
+	(void) state;
+	assert_non_null(arena);
+	assert_true(plan_append_bson(&document, "plan", json, &error));
+	assert_json(&document,
+				"{ \"plan\" : { \"$date\" : [ { \"$numberInt\" : \"1\" }, "
+				"{ \"$numberInt\" : \"-2147483648\" }, { \"$numberLong\" : \"2147483648\" }, "
+				"{ \"$numberLong\" : \"9007199254740993\" }, { \"$numberDouble\" : \"1.5\" }, "
+				"{ \"$numberDouble\" : \"5.0\" }, true, false, null ], "
+				"\"s\" : \"a\\u0000b\xEF\xBF\xBD\\\"\xC3\xA9\", \"o\" : { \"\" : {  } }, \"l\" : [ [  ], {  } ] } }");
+	assert_true(bson_iter_init_find(&field, &document, "plan"));
+	/* read back it is the same text, but for the half pair */
+	assert_string_equal(plan_json_text(&field, arena),
+						"{\"$date\":[1,-2147483648,2147483648,9007199254740993,1.5,5.0,true,false,null],"
+						"\"s\":\"a\\u0000b\xEF\xBF\xBD\\\"\xC3\xA9\",\"o\":{\"\":{}},\"l\":[[],{}]}");
+	assert_false(plan_append_bson(&document, "no", "[1]", &error));
+	assert_int_equal(error.kind, STORAGE_INVALID);
+	memset(&error, 0, sizeof(error));
+	assert_false(plan_append_bson(&document, "no", "{\"a\":", &error));
+	memset(&error, 0, sizeof(error));
+	assert_false(plan_append_bson(&document, "no", "{\"a\":123456789012345678901234567890}", &error));
+	BSON_APPEND_BINARY(&binary, "b", BSON_SUBTYPE_BINARY, (const uint8_t *) "x", 1);
+	assert_true(bson_iter_init_find(&field, &binary, "b"));
+	assert_null(plan_json_text(&field, arena));
+	bson_destroy(&binary);
+	bson_destroy(&document);
+	arena_destroy(arena);
+}
+
 int
 main(void)
 {
@@ -450,6 +492,7 @@ main(void)
 		cmocka_unit_test(test_row_state_documents_of_others),
 		cmocka_unit_test(test_row_id_range),
 		cmocka_unit_test(test_stream_documents),
+		cmocka_unit_test(test_stored_plans),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
