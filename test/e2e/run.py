@@ -19,6 +19,7 @@ import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import waits                            # noqa: E402, F401
 
 
 def main():
