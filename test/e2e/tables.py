@@ -187,6 +187,17 @@ def rewritten(frame):
         check(('stale' in (db.status()[0]['hint'] or '')) == expected, lambda: (command, db.status()))
 
 
+@case('a table that gets another access method leaves, and nothing of it is called stale')
+def another_access_method(frame):
+    db = frame.replicating("CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler;"
+                           " CREATE TABLE t (id text PRIMARY KEY, n int); INSERT INTO t VALUES ('a', 1)", ALL)
+    stream, log = db.served().stream, frame.cluster.log_position()
+    db.sql('ALTER TABLE t SET ACCESS METHOD heap2')
+    settle(db, {})
+    equal(db.served().stream, stream)
+    check('stale' not in frame.cluster.log(log), lambda: frame.cluster.log(log))
+
+
 @case('tables without identity: inserts, and a word about the rest')
 def no_identity(frame):
     db = frame.database('CREATE TABLE t (id text, n int)', publication=False)

@@ -154,3 +154,22 @@ def stops_while_waiting(frame):
     db.start()
     db.wait()
     equal(visible(db), {'1': 2})
+
+
+@case('a worker that ends while the storage stands still does not hold up DROP DATABASE of another database')
+def barrier_at_end(frame):
+    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n int)', ALL)
+    frame.cluster.sql('CREATE DATABASE bystander')
+    worker = db.status()[0]['pid']
+    frame.stand.storage.freeze()
+    try:
+        db.sql("INSERT INTO t VALUES ('a', 1)")
+        db.stop()
+        start = time.monotonic()
+        frame.cluster.sql('DROP DATABASE bystander')
+        took = time.monotonic() - start
+    finally:
+        frame.stand.storage.thaw()
+    wait_until(lambda: not frame.cluster.value(f'SELECT count(*) FROM pg_stat_activity WHERE pid = {worker}'), 30,
+               'the worker ends', 0.02)
+    check(took < 2.5, lambda: f'DROP DATABASE took {took} s')
