@@ -610,35 +610,6 @@ test_streams_of_others(void **state)
 }
 
 static void
-test_slot_lost(void **state)
-{
-	Stand	   *stand = *state;
-	StorageDeploy deploy = {0};
-
-	stand_open(stand, stand_deploy(stand, CONFIG));
-	command(stand, UPDATE("sync_rules", "{}", "{\"$set\": {\"state\": \"ACTIVE\"}}"));
-	deploy.self = stand->self;
-	deploy.slot_prefix = "powersync_";
-	deploy.source_stream = 1;
-	deploy.replaces = 1;
-	deploy.slot_lost = true;
-	deploy.max_copies_per_day = 2;
-	stand_run(stand, storage_deploy, &deploy);
-	assert_field(stand, "sync_rules", "{\"_id\": 1}", "state", "\"ERRORED\"");
-	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"PROCESSING\"");
-	deploy.replaces = 2;
-	stand_run(stand, storage_deploy, &deploy);
-	assert_field(stand, "sync_rules", "{\"_id\": 2}", "state", "\"STOP\"");
-	assert_int_equal(stand_try(stand, storage_deploy, &deploy).kind, STORAGE_CHANGED);
-	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 3);
-	/* of another cluster they do not count */
-	command(stand, "{\"update\": \"sync_rules\", \"updates\": [{\"q\": {}, \"multi\": true,"
-			" \"u\": {\"$set\": {\"state\": \"STOP\"}}}]}");
-	deploy.self.system_identifier++;
-	stand_run(stand, storage_deploy, &deploy);
-}
-
-static void
 test_record_error(void **state)
 {
 	Stand	   *stand = *state;
@@ -1049,7 +1020,6 @@ main(void)
 		stand_test(test_lock_is_kept),
 		stand_test(test_promotion),
 		stand_test(test_streams_of_others),
-		stand_test(test_slot_lost),
 		stand_test(test_record_error),
 		stand_test(test_terminate),
 		stand_test(test_terminate_keeps_lost_slots),
