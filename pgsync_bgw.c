@@ -145,6 +145,17 @@ on_worker_exit(int code, Datum arg)
 	worker_detach(worker->shared, worker->entry);
 }
 
+static bool
+exit_is_wanted(Worker *worker)
+{
+	bool		wanted;
+
+	LWLockAcquire(&worker->shared->lock, LW_SHARED);
+	wanted = worker->entry->exit_wanted;
+	LWLockRelease(&worker->shared->lock);
+	return wanted;
+}
+
 /*
  * After a stop that was asked for another replicator can begin at once.  Only a lock
  * that is still ours is given back; if that takes too long it ends by itself.
@@ -156,8 +167,8 @@ release_at_exit(int code, Datum arg)
 	TimestampTz begin = GetCurrentTimestamp();
 	MongoJob   *job;
 
-	if (worker == NULL || !worker->entry->exit_wanted || worker->stream == NULL ||
-		worker->storage == NULL || worker->storage->thread == NULL)
+	if (worker == NULL || worker->stream == NULL || worker->storage == NULL ||
+		worker->storage->thread == NULL || !exit_is_wanted(worker))
 		return;
 	job = mongo_submit(worker->storage->thread, storage_close_stream, NULL);
 	while (job != NULL && !mongo_job_finished(job) &&
@@ -421,10 +432,22 @@ stop_cleanly(Worker *worker)
 	worker_finish(worker, PHASE_NONE);
 }
 
+/*
+ * While the process ends, be it that its last writes are waited for or that it is in
+ * its exit callbacks, it does no more than what all others wait for: DROP DATABASE
+ * needs an answer from every process, whatever database it is in.
+ */
 void
 worker_check_interrupts(Worker *worker)
 {
-	if (worker->entry->exit_wanted && InterruptHoldoffCount == 0)
+	if (proc_exit_inprogress || InterruptHoldoffCount > 0)
+	{
+		if (ProcSignalBarrierPending)
+			ProcessProcSignalBarrier();
+		return;
+	}
+	/* without its lock: a look that comes too early is repeated */
+	if (worker->entry->exit_wanted)
 		stop_cleanly(worker);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)

@@ -6,8 +6,9 @@
  *
  * Does not look into the config: whoever deploys has validated it.
  *
- * Invariant: a stream's document, its binding and the states of the others
- * change in one transaction; after it at most one stream is PROCESSING.
+ * Invariants: a stream's document, its binding and the states of the others
+ * change in one transaction; after it at most one stream is PROCESSING.  What is
+ * deployed by itself, in place of a stream, never stops what was deployed later.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +24,7 @@ typedef struct DeployRequest
 	StorageDeploy *deploy;
 	bson_t		source;			/* the stream to copy; empty when content is given */
 	int64_t		op_head;		/* op_id_sequence.main */
+	int32_t		lineage;		/* the deployment that the config is of; 0: this one */
 } DeployRequest;
 
 /* {_id: id} in op_id_sequence, +increment; the value after it */
@@ -140,21 +142,44 @@ build_stream(const DeployRequest *request, bson_t *document, StorageError *error
 }
 
 static void
-build_binding(const StorageDeploy *deploy, bson_t *document)
+build_binding(const DeployRequest *request, bson_t *document)
 {
+	const StorageDeploy *deploy = request->deploy;
+
 	BSON_APPEND_INT32(document, "_id", deploy->stream_id);
 	append_identity(document, &deploy->self);
 	BSON_APPEND_INT64(document, "first_timeline", deploy->self.timeline);
 	BSON_APPEND_NULL(document, "lock_id");
 	BSON_APPEND_BOOL(document, "made_by_pgsync", true);
 	BSON_APPEND_BOOL(document, "slot_lost", deploy->slot_lost);
+	BSON_APPEND_INT32(document, "lineage",
+					  request->lineage != 0 ? request->lineage : deploy->stream_id);
 	BSON_APPEND_DATE_TIME(document, "deployed_at", unix_time_us() / 1000);
+}
+
+/*
+ * Which deployment the replaced stream goes back to.  A person who has deployed since
+ * has found what loses slots, or at least wants to try.
+ */
+static bool
+read_lineage(MongoContext *context, DeployRequest *request, StorageError *error)
+{
+	StreamBinding binding;
+
+	request->lineage = 0;
+	if (request->deploy->replaces == 0)
+		return true;
+	if (!binding_read(context, request->deploy->replaces, &binding, error))
+		return false;
+	request->lineage = binding.lineage != 0 ? binding.lineage : request->deploy->replaces;
+	return true;
 }
 
 /* Too many new streams because of lost slots would copy for ever. */
 static bool
-check_copies(MongoContext *context, const StorageDeploy *deploy, StorageError *error)
+check_copies(MongoContext *context, const DeployRequest *request, StorageError *error)
 {
+	const StorageDeploy *deploy = request->deploy;
 	bson_t		filter = BSON_INITIALIZER;
 	bson_t		since;
 	mongoc_cursor_t *cursor;
@@ -164,6 +189,7 @@ check_copies(MongoContext *context, const StorageDeploy *deploy, StorageError *e
 	if (!deploy->slot_lost || deploy->max_copies_per_day <= 0)
 		return true;
 	BSON_APPEND_BOOL(&filter, "slot_lost", true);
+	BSON_APPEND_INT32(&filter, "lineage", request->lineage);
 	BSON_APPEND_DOCUMENT_BEGIN(&filter, "deployed_at", &since);
 	BSON_APPEND_DATE_TIME(&since, "$gte", unix_time_us() / 1000 - DAY_MS);
 	bson_append_document_end(&filter, &since);
@@ -204,12 +230,92 @@ read_source(MongoContext *context, DeployRequest *request, StorageError *error)
 	return error->kind == STORAGE_OK;
 }
 
-/* The stream whose slot was lost: served on, or just replaced. */
+/* The stream that cannot go on: served as it is until another is active, or just replaced. */
 static bool
 retire_replaced(MongoContext *context, int32_t stream_id, StorageError *error)
 {
 	return stream_id == 0 ||
-		set_states(context, stream_id, STREAM_ACTIVE, STREAM_ERRORED, error);
+		(set_states(context, stream_id, STREAM_ACTIVE, STREAM_ERRORED, error) &&
+		 set_states(context, stream_id, STREAM_PROCESSING, STREAM_STOP, error));
+}
+
+/*
+ * The newest live stream after the given one; 0: none.  ours: only one that is bound
+ * to us.
+ */
+static bool
+find_newer(MongoContext *context, int32_t after, const SourceIdentity *ours, int32_t *newer,
+		   StorageError *error)
+{
+	static const StreamState live[] = {STREAM_PROCESSING, STREAM_ACTIVE};
+	bson_t		filter = BSON_INITIALIZER;
+	bson_t		opts = BSON_INITIALIZER;
+	bson_t		part;
+	mongoc_cursor_t *cursor;
+	const bson_t *document;
+
+	*newer = 0;
+	BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &part);
+	BSON_APPEND_INT32(&part, "$gt", after);
+	bson_append_document_end(&filter, &part);
+	append_state_in(&filter, live, 2);
+	BSON_APPEND_DOCUMENT_BEGIN(&opts, "projection", &part);
+	BSON_APPEND_INT32(&part, "_id", 1);
+	bson_append_document_end(&opts, &part);
+	cursor = call_find(context, COLLECTION_STREAMS, &filter, &opts);
+	while (cursor_next(context, cursor, &document, "looking for newer streams", error))
+	{
+		StreamBinding binding;
+		int64_t		id;
+
+		if (!read_integer(document, "_id", &id) || id <= *newer)
+			continue;
+		if (ours != NULL && !binding_read(context, (int32_t) id, &binding, error))
+			break;
+		if (ours == NULL || binding_matches(&binding, ours))
+			*newer = (int32_t) id;
+	}
+	mongoc_cursor_destroy(cursor);
+	bson_destroy(&opts);
+	bson_destroy(&filter);
+	return error->kind == STORAGE_OK;
+}
+
+/* Is it still PROCESSING or ACTIVE? */
+static bool
+read_live(MongoContext *context, int32_t stream_id, bool *live, StorageError *error)
+{
+	bson_t		document;
+	bool		exists;
+	bool		ok = stream_document_read(context, stream_id, &document, &exists, error);
+	StreamState state = ok && exists ? stream_document_state(&document) : STREAM_STATE_UNKNOWN;
+
+	*live = state == STREAM_PROCESSING || state == STREAM_ACTIVE;
+	bson_destroy(&document);
+	return ok;
+}
+
+/*
+ * A copy that is made by itself: somebody may have deployed since it was decided, or
+ * the stream that it is to replace may have been replaced.  Then what is there counts,
+ * and an old stream of a lost slot is served as it is until the newer one is active.
+ */
+static bool
+is_superseded(MongoContext *context, StorageDeploy *deploy, bool *superseded, StorageError *error)
+{
+	bool		live = true;
+
+	*superseded = false;
+	deploy->newer_stream = 0;
+	if (deploy->source_stream == 0)
+		return true;
+	/* a copy of another replicator's stream gives way to our own only */
+	if (!find_newer(context, deploy->source_stream, deploy->replaces == 0 ? &deploy->self : NULL,
+					&deploy->newer_stream, error) ||
+		(deploy->replaces != 0 && !read_live(context, deploy->replaces, &live, error)))
+		return false;
+	*superseded = deploy->newer_stream != 0 || !live;
+	return true;
 }
 
 static bool
@@ -227,11 +333,18 @@ deploy_body(MongoContext *context, void *arg, StorageError *error)
 	bson_t		binding = BSON_INITIALIZER;
 	char		suffix[5];
 	int64_t		id = 0;
+	bool		superseded = false;
 	bool		ok;
 
-	/* a deployment stops the streams before it */
+	deploy->stream_id = 0;
 	ok = check_owner(context, &deploy->self, error) &&
-		check_copies(context, deploy, error) &&
+		is_superseded(context, deploy, &superseded, error);
+	if (ok && superseded)
+		return retire_replaced(context, deploy->replaces, error);
+
+	/* a deployment stops the streams before it */
+	ok = ok && read_lineage(context, request, error) &&
+		check_copies(context, request, error) &&
 		(deploy->source_stream == 0 || read_source(context, request, error)) &&
 		retire_replaced(context, deploy->replaces, error) &&
 		set_states(context, 0, STREAM_PROCESSING, STREAM_STOP, error) &&
@@ -243,7 +356,7 @@ deploy_body(MongoContext *context, void *arg, StorageError *error)
 		deploy->stream_id = (int32_t) id;
 		snprintf(deploy->slot_name, STREAM_SLOT_NAME_LEN, "%.40s%d_%s", deploy->slot_prefix,
 				 (int) id, suffix);
-		build_binding(deploy, &binding);
+		build_binding(request, &binding);
 		ok = build_stream(request, &document, error) &&
 			insert_one(context, COLLECTION_STREAMS, &document, error) &&
 			insert_one(context, COLLECTION_BINDINGS, &binding, error);

@@ -252,9 +252,11 @@ extern void storage_read_start_xid(MongoContext *context, void *arg, StorageErro
  * that is PROCESSING, ACTIVE or ERRORED is bound to one.
  * replaces: id of the stream whose slot was lost (it becomes ERRORED if ACTIVE,
  * STOP if PROCESSING; contract 2 "Slot lost"), or 0.  source_stream: take content and
- * plan from this stream instead of content, or 0.
+ * plan from this stream instead of content, or 0.  Nothing is deployed then when
+ * somebody deployed after it, or when the stream to be replaced is no longer
+ * PROCESSING or ACTIVE: stream_id is 0, newer_stream what is to take over, or 0.
  * max_copies_per_day > 0: refuse (STORAGE_CHANGED) when this many streams with
- * reason slot_lost were deployed in the last 24 h.
+ * reason slot_lost have been made of the same deployment in the last 24 h.
  */
 typedef struct StorageDeploy
 {
@@ -267,6 +269,7 @@ typedef struct StorageDeploy
 	bool		slot_lost;		/* in */
 	int			max_copies_per_day; /* in */
 	int32_t		stream_id;		/* out */
+	int32_t		newer_stream;	/* out */
 	char		slot_name[STREAM_SLOT_NAME_LEN];	/* out */
 } StorageDeploy;
 extern void storage_deploy(MongoContext *context, void *arg, StorageError *error);

@@ -62,6 +62,8 @@ binding_decode(const bson_t *document, StreamBinding *binding)
 		binding->identity.timeline = (uint32_t) number;
 	if (read_integer(document, "first_timeline", &number))
 		binding->first_timeline = (uint32_t) number;
+	if (read_integer(document, "lineage", &number))
+		binding->lineage = (int32_t) number;
 	binding->history_changed = read_bool(document, "history_changed", false) &&
 		read_lsn(document, "history_lsn", &binding->history_lsn);
 	copy_text(document, "database_name", binding->identity.database_name,

@@ -25,6 +25,7 @@ typedef struct StreamBinding
 	bool		history_changed;	/* the stream's positions are of another history ... */
 	uint64_t	history_lsn;	/* ... as long as this is its last_checkpoint_lsn */
 	char		lock_id[LOCK_ID_LEN + 1];	/* empty: none yet */
+	int32_t		lineage;		/* the deployment that its config is of; 0: its own */
 	bool		has_session;
 	uint8_t		session[SESSION_ID_LEN];	/* of the holder of that lock */
 } StreamBinding;

@@ -40,8 +40,10 @@
 #include "miscadmin.h"
 #include "replication/message.h"
 #include "storage/lmgr.h"
-#include "storage/procarray.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
+#include "storage/standby.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -49,67 +51,146 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/wait_event.h"
 
-/* ---------------------------------------------------------------- stragglers */
+/* between two looks at a transaction that is waited for: at first, and at most */
+#define WAIT_FIRST_MS		10
+#define WAIT_LONGEST_MS		500
+
+/* ---------------------------------------------------------------- waiting for others */
 
 /*
- * Waits until every transaction that may have written its commit record
- * before now is over: such a transaction is invisible to a snapshot taken now,
- * and the stream does not bring it (any more).  Called before the first chunk, and
- * before rows are read again.
+ * One step of waiting for another transaction, of which nothing tells us.  All
+ * that the worker owes to others goes on: the stop that is asked for, positions,
+ * the stream's lock, other streams, settings.  Neither in a transaction nor with a
+ * lock.  *pause: 0 at first.
  */
 static void
-wait_for_stragglers(void)
+wait_for_other(Worker *worker, int pid, long *pause)
+{
+	pg_atomic_write_u32(&worker->entry->waits_for_pid, pid);
+	*pause = *pause == 0 ? WAIT_FIRST_MS : Min(*pause * 2, WAIT_LONGEST_MS);
+	(void) storage_link_wait(worker->storage, *pause);
+	worker_collect(worker);
+	slot_confirm(worker, false);
+	worker_watch_streams(worker);
+}
+
+static void
+waited_for_others(Worker *worker)
+{
+	pg_atomic_write_u32(&worker->entry->waits_for_pid, 0);
+}
+
+/* What runs in another database writes no row of this one.  0: prepared, or over. */
+static bool
+is_of_another_database(int pid)
+{
+	PGPROC	   *proc = pid != 0 ? BackendPidGetProc(pid) : NULL;
+
+	return proc != NULL && OidIsValid(proc->databaseId) && proc->databaseId != MyDatabaseId;
+}
+
+/* Every transaction that counts as running, whatever it has written, without its parts. */
+static TransactionId *
+running_transactions(int *count)
+{
+	RunningTransactions running = GetRunningTransactionData();
+	TransactionId *xids;
+
+	/* taken by the call, and what it returns is its own */
+	LWLockRelease(ProcArrayLock);
+	LWLockRelease(XidGenLock);
+	*count = running->xcnt;
+	xids = palloc(sizeof(TransactionId) * Max(running->xcnt, 1));
+	memcpy(xids, running->xids, sizeof(TransactionId) * running->xcnt);
+	return xids;
+}
+
+/*
+ * Waits until every transaction of this database that may have written its commit
+ * record before now is over: such a transaction is invisible to a snapshot taken
+ * now, and the stream does not bring it (any more).  Called before the first chunk,
+ * and before rows are read again.
+ */
+static void
+wait_for_stragglers(Worker *worker)
 {
 	VirtualTransactionId *vxids;
+	TransactionId *xids;
 	int			count;
+	long		pause = 0;
 
 	/* between writing the record and marking the xid committed in the commit log */
 	vxids = GetVirtualXIDsDelayingChkpt(&count, DELAY_CHKPT_START);
 	while (count > 0 && HaveVirtualXIDsDelayingChkpt(vxids, count, DELAY_CHKPT_START))
-	{
-		CHECK_FOR_INTERRUPTS();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
-						 PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-	}
+		wait_for_other(worker, 0, &pause);
 	pfree(vxids);
+
+	/* one that begins after this writes its record later, too */
+	xids = running_transactions(&count);
+	for (int i = 0; i < count; i++)
+	{
+		pause = 0;
+		if (!TransactionIdDidCommit(xids[i]))
+			continue;
+		while (TransactionIdIsInProgress(xids[i]))
+		{
+			int			pid = BackendXidGetPid(xids[i]);
+
+			if (is_of_another_database(pid))
+				break;
+			wait_for_other(worker, pid, &pause);
+		}
+	}
+	pfree(xids);
+	waited_for_others(worker);
+}
+
+/* Somebody who holds a lock that conflicts with reading; 0: not known. */
+static int
+lock_holder(Oid relid)
+{
+	VirtualTransactionId *holders;
+	LOCKTAG		tag;
+	PGPROC	   *proc = NULL;
+	int			count;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	holders = GetLockConflicts(&tag, AccessShareLock, &count);
+#if PG_VERSION_NUM >= 170000
+	if (count > 0 && holders[0].procNumber != INVALID_PROC_NUMBER)
+		proc = ProcNumberGetProc(holders[0].procNumber);
+#else
+	if (count > 0 && holders[0].backendId != InvalidBackendId)
+		proc = BackendIdGetProc(holders[0].backendId);
+#endif
+	pfree(holders);
+	return proc != NULL ? proc->pid : 0;
+}
+
+/*
+ * Begins a transaction in which the relation is open and no snapshot has been taken
+ * yet; NULL: it is gone.  The lock comes before the snapshot: who held it may have
+ * written the whole table anew, of which an older snapshot sees no row.
+ */
+static Relation
+begin_reading(Worker *worker, Oid relid)
+{
+	long		pause = 0;
 
 	for (;;)
 	{
-		TransactionId straggler = InvalidTransactionId;
-		TransactionId next = XidFromFullTransactionId(ReadNextFullTransactionId());
-		Snapshot	snapshot;
+		int			pid;
 
 		StartTransactionCommand();
-		snapshot = GetTransactionSnapshot();
-		for (uint32 i = 0; i < snapshot->xcnt && !TransactionIdIsValid(straggler); i++)
-		{
-			if (TransactionIdDidCommit(snapshot->xip[i]))
-				straggler = snapshot->xip[i];
-		}
-
-		/*
-		 * The snapshot's list ends at the newest xid that is over; those after
-		 * it count as running, whatever they have written.
-		 */
-		for (TransactionId xid = snapshot->xmax;
-			 !TransactionIdIsValid(straggler) && TransactionIdPrecedes(xid, next);)
-		{
-			if (TransactionIdDidCommit(xid))
-				straggler = xid;
-			TransactionIdAdvance(xid);
-		}
+		if (ConditionalLockRelationOid(relid, AccessShareLock))
+			break;
+		pid = lock_holder(relid);
 		CommitTransactionCommand();
-		if (!TransactionIdIsValid(straggler))
-			return;
-
-		/* pg_blocking_pids() names it meanwhile, and status with it */
-		StartTransactionCommand();
-		XactLockTableWait(straggler, NULL, NULL, XLTW_None);
-		CommitTransactionCommand();
+		wait_for_other(worker, pid, &pause);
 	}
+	waited_for_others(worker);
+	return try_relation_open(relid, AccessShareLock);
 }
 
 /* ---------------------------------------------------------------- chunks */
@@ -250,8 +331,7 @@ copy_chunk(Worker *worker, Oid relid, KnownTable **known_result, int done)
 	bool		more;
 
 	worker_wait_for_queue(worker);
-	StartTransactionCommand();
-	relation = try_relation_open(relid, AccessShareLock);
+	relation = begin_reading(worker, relid);
 	if (relation == NULL)
 	{
 		/* dropped meanwhile: that acts at its position in the stream */
@@ -331,7 +411,7 @@ copy_tables(Worker *worker)
 
 	worker_set_phase(worker, PHASE_COPYING);
 	relation_cache_invalidate_all();
-	wait_for_stragglers();
+	wait_for_stragglers(worker);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -419,6 +499,13 @@ fetch_row(Relation relation, const SyncString *key, TupleTableSlot *slot)
 	tuple.t_len = key->len;
 	tuple.t_data = palloc(key->len);
 	memcpy(tuple.t_data, key->data, key->len);
+
+	/*
+	 * Newer minor releases stamp a composite value with its type's version, and
+	 * refuse it after any ALTER TABLE.  The caller has compared the shapes, so
+	 * this is a tuple as any of the table.
+	 */
+	ItemPointerSetInvalid(&tuple.t_data->t_ctid);
 	heap_deform_tuple(&tuple, desc, datums, nulls);
 
 	index = index_open(identity_index(relation), AccessShareLock);
@@ -472,12 +559,10 @@ reread_row(Worker *worker, RereadRequest *request)
 	const char *reason = NULL;
 
 	worker_submit(worker);
+	relation = begin_reading(worker, request->table->relation_id);
+	PushActiveSnapshot(GetTransactionSnapshot());
 	worker->in_chunk = true;
 	begin = write_batch_add(worker_batch(worker), WRITE_CHUNK_BEGIN, 0);
-
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	relation = try_relation_open(request->table->relation_id, AccessShareLock);
 	if (relation != NULL)
 	{
 		entry = relation_entry(worker, relation);
@@ -547,7 +632,7 @@ reread_rows(Worker *worker)
 	relation_cache_invalidate_all();
 	worker->rereading = true;
 	set_decoding_flag(false);
-	wait_for_stragglers();
+	wait_for_stragglers(worker);
 	for (; requests != NULL; requests = next)
 	{
 		next = requests->next;

@@ -17,6 +17,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_am.h"
 #include "replication/output_plugin.h"
 #include "replication/reorderbuffer.h"
 #include "utils/memutils.h"
@@ -36,6 +37,9 @@
 
 /* what a row that may be too large for a document takes at least, once evaluated */
 #define NAMED_ROW_BYTES		((Size) 1024 * 1024)
+
+/* in this transaction: the table of the last row that note_rewritten_table() was called for */
+static Oid	last_rewritten = InvalidOid;
 
 #if PG_VERSION_NUM < 160000
 extern PGSYNC_EXPORT void _PG_output_plugin_init(OutputPluginCallbacks *callbacks);
@@ -301,6 +305,7 @@ plugin_begin(LogicalDecodingContext *context, ReorderBufferTXN *txn)
 {
 	MyWorker->transaction_end = txn->end_lsn;
 	MyWorker->transaction_written = false;
+	last_rewritten = InvalidOid;
 }
 
 static HeapTuple
@@ -347,13 +352,19 @@ note_ignored_change(Worker *worker, RelationEntry *entry)
  * A row of the new file of a table that ALTER TABLE writes anew.  Untouched rows
  * can get other values by that, and the table's shape need not tell: a volatile
  * default, USING without another type, another expression of a generated column
- * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.
+ * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.  Nor
+ * does it matter what another access method gets: such a table is none of ours at
+ * the end of its transaction, and that of one that was unlogged is not known yet.
+ * Once for each table and transaction: all its rows come here.
  */
 static void
 note_rewritten_table(Worker *worker, Oid relid)
 {
 	ListCell   *cell;
 
+	if (relid == last_rewritten)
+		return;
+	last_rewritten = relid;
 	foreach(cell, worker->tables)
 	{
 		KnownTable *known = lfirst(cell);
@@ -362,7 +373,7 @@ note_rewritten_table(Worker *worker, Oid relid)
 			continue;
 		if (!worker->was_active)
 			worker_replace_stream(worker,
-								  psprintf("table \"%s.%s\" was written anew during the initial copy",
+								  psprintf("table \"%s.%s\" was written anew before the stream was active",
 										   known->doc.schema, known->doc.name));
 		mark_stale(worker, known);
 		ereport(LOG,
@@ -388,7 +399,8 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 
 	if (OidIsValid(relation->rd_rel->relrewrite))
 	{
-		note_rewritten_table(worker, relation->rd_rel->relrewrite);
+		if (relation->rd_rel->relam == HEAP_TABLE_AM_OID)
+			note_rewritten_table(worker, relation->rd_rel->relrewrite);
 		return;
 	}
 	entry = relation_entry(worker, relation);

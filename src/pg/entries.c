@@ -356,6 +356,7 @@ worker_detach(PgsyncShared *shared, WorkerEntry *entry)
 			entry->phase_since = GetCurrentTimestamp();
 		}
 		pg_atomic_write_u32(&entry->idle, 0);
+		pg_atomic_write_u32(&entry->waits_for_pid, 0);
 	}
 	LWLockRelease(&shared->lock);
 	ConditionVariableBroadcast(&shared->progress);

@@ -8,8 +8,10 @@
  * It does not drop slots: that is not transactional, so the launcher does it
  * after the commit.
  *
- * Invariant: a commit costs a comparison and a few reads of shared memory; no
- * lock is taken unless this transaction did something of the above.
+ * Invariant: a commit costs a comparison and a few reads of shared memory, and
+ * where a worker is to be told of it, a look at the flush position and a write; no
+ * lock is taken, but perhaps that position's, unless this transaction did something
+ * of the above.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +42,6 @@
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -351,7 +352,14 @@ static void
 extension_created(void)
 {
 	if (has_own_slot())
+	{
+		if (database_switch_get() != DATABASE_NONE)
+			ereport(NOTICE,
+					(errmsg("replication of this database by pgsync is switched off, and its slots are dropped"),
+					 errdetail("The slots are left from before, when the extension was dropped while pgsync was not preloaded."),
+					 errhint("Call pgsync_start() to copy the tables again and replicate.")));
 		extension_dropped();
+	}
 	recheck_at_commit(MyDatabaseId);
 }
 
@@ -384,14 +392,17 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 /* ---------------------------------------------------------------- end of a transaction */
 
 /*
- * Tells every worker that sleeps about a commit that it can decode now.  One
- * that does not sleep looks at the flush position before it does; an
- * asynchronous commit would not be found there, so it is told to all.
+ * Tells every worker that sleeps about a commit that it can decode now, also one of
+ * another database: it has to read that WAL before it comes to its own.  One that
+ * does not sleep looks at the flush position before it does.  An asynchronous commit
+ * would not be found there, so the workers of its database are told in any case.
+ * Entries are read without their lock: one that changes has no worker that sleeps.
  */
 static void
 wake_idle_workers(PgsyncShared *shared, XLogRecPtr commit_end)
 {
-	bool		flushed = !XLogNeedsFlush(commit_end);
+	bool		asked = false;
+	bool		flushed = true;
 	uint32		used;
 
 	/* the flush of the commit record comes before we look at idle flags */
@@ -400,10 +411,20 @@ wake_idle_workers(PgsyncShared *shared, XLogRecPtr commit_end)
 	for (uint32 i = 0; i < used; i++)
 	{
 		WorkerEntry *entry = &shared->workers[i];
+		bool		own = entry->database == MyDatabaseId;
 		uint32		expected = 1;
 		uint64		wanted;
 
-		if (flushed && pg_atomic_read_u32(&entry->idle) == 0)
+		if (entry->pid == 0 || (!own && pg_atomic_read_u32(&entry->idle) == 0))
+			continue;
+		if (!asked)
+		{
+			asked = true;
+			flushed = !XLogNeedsFlush(commit_end);
+			/* somebody else may have flushed it just now: as above */
+			pg_memory_barrier();
+		}
+		if (flushed ? pg_atomic_read_u32(&entry->idle) == 0 : !own)
 			continue;
 		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
 		while (wanted < commit_end &&

@@ -165,6 +165,12 @@ typedef struct WorkerEntry
 	pg_atomic_uint64 wanted_lsn;
 
 	/*
+	 * Whose end the worker waits for without being in a lock's queue, where
+	 * pg_blocking_pids() would see it; 0: nobody's, or not known.
+	 */
+	pg_atomic_uint32 waits_for_pid;
+
+	/*
 	 * Highest flushed position that pgsync_wait_for_lsn() waits for: when the stream has
 	 * passed it without a commit to store, a keepalive is stored at once.
 	 */

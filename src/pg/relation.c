@@ -488,7 +488,7 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 }
 
 /*
- * A shape other than the one stored: before the copy's fence the whole stream
+ * A shape other than the one stored: before the stream is active the whole stream
  * starts again; later the table is marked stale if untouched rows would differ.
  * The new shape is stored in the same transaction.
  */
@@ -503,7 +503,7 @@ check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
 		return;
 	if (!worker->was_active)
 		worker_replace_stream(worker,
-							  psprintf("table \"%s.%s\" changed its shape during the initial copy",
+							  psprintf("table \"%s.%s\" changed its shape before the stream was active",
 									   doc->schema, doc->name));
 	if (signature_makes_stale(doc->signature, entry->signature) && !doc->stale)
 	{
@@ -543,7 +543,7 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 		if (error.code != SYNC_OK)
 			ereport(ERROR,
 					(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
-							 ERRCODE_OUT_OF_MEMORY : ERRCODE_CONFIG_FILE_ERROR),
+							 ERRCODE_OUT_OF_MEMORY : ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("could not apply the sync rules to table \"%s.%s\"", schema,
 							RelationGetRelationName(relation)),
 					 errdetail("%s", error.message)));
@@ -584,7 +584,7 @@ relation_is_wanted(Worker *worker, const char *schema, Relation relation)
 	if (relation->rd_rel->relkind != RELKIND_RELATION ||
 		relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		relation->rd_rel->relam != HEAP_TABLE_AM_OID ||
-		IsCatalogRelation(relation) || relation->rd_rel->relrewrite != InvalidOid)
+		IsCatalogRelation(relation))
 		return false;
 	return rules_name(worker, schema, RelationGetRelationName(relation)) &&
 		publication_has_relation(&worker->preloaded->settings, relation);

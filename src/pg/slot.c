@@ -398,16 +398,18 @@ void
 slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn)
 {
 #if PG_VERSION_NUM >= 170000
-	TimestampTz begin = GetCurrentTimestamp();
+	TimestampTz begin;
 	bool		shown = false;
 
 	if (lsn <= worker->standbys_lsn || MyReplicationSlot == NULL)
 		return;
-	while (MyReplicationSlot->data.failover)
+	begin = GetCurrentTimestamp();
+	/* the server remembers how far they were, so for most records this is all */
+	while (MyReplicationSlot->data.failover && !StandbySlotsHaveCaughtup(lsn, DEBUG1))
 	{
-		/* in this order: a confirmation after the look sets the latch */
+		/* in this order: a confirmation after the second look sets the latch */
 		ConditionVariablePrepareToSleep(&WalSndCtl->wal_confirm_rcv_cv);
-		if (StandbySlotsHaveCaughtup(lsn, shown ? DEBUG1 : WARNING))
+		if (StandbySlotsHaveCaughtup(lsn, DEBUG1))
 			break;
 		if (!shown && TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STANDBYS_SHOWN_MS))
 		{
@@ -416,12 +418,16 @@ slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn)
 								   "replication waits for standbys named in \"synchronized_standby_slots\"",
 								   "Nothing is lost: replication goes on when they have received the WAL. Start them, or remove them from the setting.",
 								   "55000");
+			/* the server's own words for what is wrong with them, once */
+			if (StandbySlotsHaveCaughtup(lsn, WARNING))
+				break;
 		}
 		(void) storage_link_wait(worker->storage, 1000);
 		worker_collect(worker);
 		slot_confirm(worker, false);
+		worker_watch_streams(worker);
 	}
-	ConditionVariableCancelSleep();
+	(void) ConditionVariableCancelSleep();
 	worker->standbys_lsn = lsn;
 #endif
 }

@@ -55,6 +55,7 @@ enum StatusColumn
 	STATUS_LAST_ERROR_TIME,
 	STATUS_FAILURES,
 	STATUS_NEXT_RETRY,
+	STATUS_WAITS_FOR_PID,
 	STATUS_WAITS_FOR,
 	STATUS_HINT,
 	STATUS_COLUMNS
@@ -246,6 +247,8 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 		Int32GetDatum(entry->phase == PHASE_STREAMING ? 0 : entry->failures));
 	if (entry->phase == PHASE_BACKING_OFF)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
+	if (pg_atomic_read_u32(&entry->waits_for_pid) != 0)
+		set(row, STATUS_WAITS_FOR_PID, Int32GetDatum(pg_atomic_read_u32(&entry->waits_for_pid)));
 	set_awaited(row, entry);
 	set_hint(row, entry);
 }

@@ -20,6 +20,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
 #include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -291,5 +292,8 @@ source_identity(const PgsyncSettings *settings)
 	snprintf(self.place, sizeof(self.place), "%s:%s", host, DataDir);
 	strlcpy(self.host, is_set(*settings->cluster_id) ? *settings->cluster_id : self.place,
 			sizeof(self.host));
+	/* they are stored: no half of a character at the end of a long one */
+	self.place[pg_mbcliplen(self.place, strlen(self.place), sizeof(self.place) - 1)] = '\0';
+	self.host[pg_mbcliplen(self.host, strlen(self.host), sizeof(self.host) - 1)] = '\0';
 	return self;
 }

@@ -5,7 +5,8 @@
  *	  what has to happen when nothing happens.
  *
  * Woken by commits (hooks.c sets the latch of an idle worker), by the storage
- * thread, and when something is due by itself.  Never polls for WAL.
+ * thread, and when something is due by itself.  It looks again and again only for
+ * the flush of what is known to be written: nobody tells of that.
  *
  * Invariant: what is submitted is in WAL order, and a position is submitted
  * only when everything before it has been.
@@ -14,7 +15,9 @@
  */
 #include "worker.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "access/xlogreader.h"
 #include "access/xlogutils.h"
 #include "miscadmin.h"
@@ -23,18 +26,21 @@
 #include "storage/proc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 /* while WAL moves, the position is stored at least this often */
 #define KEEPALIVE_INTERVAL_MS	4000
 /* longest sleep: WAL that no commit ends (of a checkpoint, say) is found by it */
 #define IDLE_MS					4000
-/* while a commit is not flushed for long */
-#define UNFLUSHED_LATER_MS		1000
-/* a commit that is not flushed yet is looked for this often */
+/* ... and of transactions that end while the slot is made, on which nobody commits anything */
+#define SLOT_WAIT_MS			1000
+/* what is known to be written and not flushed yet is looked for this often */
 #define UNFLUSHED_MS			10
-/* ... and for this long: the WAL writer flushes sooner */
+/* ... for this long, in which the WAL writer has been at work as a rule */
 #define UNFLUSHED_LIMIT_MS		1000
+/* ... and then this often */
+#define UNFLUSHED_LATER_MS		1000
 /* records between two looks at the storage thread and at interrupts */
 #define RECORDS_PER_LOOK		256
 
@@ -77,6 +83,8 @@ keepalive_due(Worker *worker)
 static void
 serve(Worker *worker)
 {
+	Assert(!IsTransactionState() && !HistoricSnapshotActive());
+
 	worker_collect(worker);
 	worker_check_interrupts(worker);
 	worker_watch_streams(worker);
@@ -102,30 +110,110 @@ time_to_serve(Worker *worker)
 }
 
 /*
+ * The end of what has been written into WAL, flushed or not.  At the start of a page
+ * the server counts the page's header in, to which nothing can be flushed yet.
+ */
+static XLogRecPtr
+written_end(void)
+{
+	XLogRecPtr	end = GetXLogInsertRecPtr();
+	uint32		offset = end % XLOG_BLCKSZ;
+	bool		first_page = XLogSegmentOffset(end, wal_segment_size) < XLOG_BLCKSZ;
+
+	return offset == (first_page ? SizeOfXLogLongPHD : SizeOfXLogShortPHD) ? end - offset : end;
+}
+
+/*
+ * How long to sleep at most while something that is known to be written is not
+ * flushed: an asynchronous commit (of which hooks.c tells; "pgsync.flush_asynchronous_commits"
+ * has it flushed here, and 0 is returned), or known, what the caller is waiting for.
+ * The WAL writer flushes without telling us.  As long as anything moves it is about to.
+ */
+static long
+limit_while_unflushed(Worker *worker, XLogRecPtr known, long timeout)
+{
+	static XLogRecPtr last_known = InvalidXLogRecPtr;
+	static XLogRecPtr last_flushed = InvalidXLogRecPtr;
+	static TimestampTz since = 0;
+	XLogRecPtr	commit = pg_atomic_read_u64(&worker->entry->wanted_lsn);
+	XLogRecPtr	flushed = GetFlushRecPtr(NULL);
+	TimestampTz now;
+
+	if (commit > flushed && *worker->preloaded->settings.flush_asynchronous_commits)
+	{
+		XLogFlush(commit);
+		return 0;
+	}
+	known = Max(known, commit);
+	if (known <= flushed)
+		return timeout;
+	now = GetCurrentTimestamp();
+	if (known != last_known || flushed != last_flushed)
+	{
+		last_known = known;
+		last_flushed = flushed;
+		since = now;
+	}
+	return Min(timeout, TimestampDifferenceExceeds(since, now, UNFLUSHED_LIMIT_MS) ?
+			   UNFLUSHED_LATER_MS : UNFLUSHED_MS);
+}
+
+/*
+ * Sleeps once, unless WAL is flushed up to there.  known: as above.  The idle flag is
+ * raised before the last look: a commit after that look finds the flag.
+ */
+static void
+sleep_until_flushed(Worker *worker, XLogRecPtr until, XLogRecPtr known, long timeout)
+{
+	WorkerEntry *entry = worker->entry;
+	uint64		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
+
+	timeout = limit_while_unflushed(worker, known, timeout);
+	pg_atomic_write_u32(&entry->idle, 1);
+	pg_memory_barrier();
+	if (GetFlushRecPtr(NULL) < until && pg_atomic_read_u64(&entry->wanted_lsn) == wanted)
+	{
+		(void) storage_link_wait(worker->storage, timeout);
+		pg_atomic_fetch_add_u64(&entry->wakeups, 1);
+	}
+	pg_atomic_write_u32(&entry->idle, 0);
+}
+
+/*
  * Reads a page of WAL, waiting until what is asked for is flushed: the flush
  * position may lie inside a record for as long as nobody commits.  The server's
  * own function would poll every millisecond.  Never called inside a callback.
+ *
+ * Where the record lies that is being read, reader->EndRecPtr is still the end of
+ * the one that was processed last: so what serve() stores of it is right here, too.
  */
 int
 read_flushed_page(XLogReaderState *reader, XLogRecPtr page, int length, XLogRecPtr target,
 				  char *buffer)
 {
 	Worker	   *worker = MyWorker;
+	XLogRecPtr	until = page + length;
 
-	while (GetFlushRecPtr(NULL) < page + length)
+	while (GetFlushRecPtr(NULL) < until)
 	{
-		long		timeout = IDLE_MS;
+		XLogRecPtr	end = written_end();
+		long		timeout = SLOT_WAIT_MS;
 
 		if (worker->decoding != NULL)
 		{
+			MemoryContext old = CurrentMemoryContext;
+
 			serve(worker);
+			MemoryContextSwitchTo(old);
 			timeout = time_to_serve(worker);
 		}
-		pg_atomic_write_u32(&worker->entry->idle, 1);
-		pg_memory_barrier();
-		if (GetFlushRecPtr(NULL) < page + length)
-			(void) storage_link_wait(worker->storage, timeout);
-		pg_atomic_write_u32(&worker->entry->idle, 0);
+		else if (end > GetFlushRecPtr(NULL))
+		{
+			/* making the slot: it is our own record, of running transactions, that is read next */
+			XLogFlush(end);
+			continue;
+		}
+		sleep_until_flushed(worker, until, until <= end ? until : InvalidXLogRecPtr, timeout);
 	}
 	return read_local_xlog_page(reader, page, length, target, buffer);
 }
@@ -169,7 +257,7 @@ decode_until(Worker *worker, XLogRecPtr limit)
 							LSN_FORMAT_ARGS(reader->EndRecPtr), error)));
 		if (record != NULL)
 		{
-			slot_wait_for_standbys(worker, Max(reader->EndRecPtr, limit));
+			slot_wait_for_standbys(worker, reader->EndRecPtr);
 			LogicalDecodingProcessRecord(worker->decoding, reader);
 		}
 		pg_atomic_write_u64(&worker->entry->decoded_lsn, reader->EndRecPtr);
@@ -196,48 +284,6 @@ note_caught_up(Worker *worker)
 		pg_atomic_write_u64(&worker->entry->caught_up_time, GetCurrentTimestamp());
 }
 
-/*
- * Sleeps until there may be something to do.  The idle flag is raised before
- * the last look at the flush position: a commit after that look finds the flag.
- */
-static void
-wait_for_work(Worker *worker)
-{
-	WorkerEntry *entry = worker->entry;
-	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
-	uint64		wanted = pg_atomic_read_u64(&entry->wanted_lsn);
-	long		timeout = time_to_serve(worker);
-	static TimestampTz unflushed_since = 0;
-
-	if (wanted > GetFlushRecPtr(NULL))
-	{
-		/* an asynchronous commit: the WAL writer flushes it without telling us */
-		TimestampTz now = GetCurrentTimestamp();
-
-		if (*worker->preloaded->settings.flush_asynchronous_commits)
-		{
-			XLogFlush(wanted);
-			return;
-		}
-		if (unflushed_since == 0)
-			unflushed_since = now;
-		timeout = Min(timeout,
-					  TimestampDifferenceExceeds(unflushed_since, now, UNFLUSHED_LIMIT_MS) ?
-					  UNFLUSHED_LATER_MS : UNFLUSHED_MS);
-	}
-	else
-		unflushed_since = 0;
-
-	pg_atomic_write_u32(&entry->idle, 1);
-	pg_memory_barrier();
-	if (GetFlushRecPtr(NULL) <= reached && pg_atomic_read_u64(&entry->wanted_lsn) == wanted)
-	{
-		(void) storage_link_wait(worker->storage, timeout);
-		pg_atomic_fetch_add_u64(&entry->wakeups, 1);
-	}
-	pg_atomic_write_u32(&entry->idle, 0);
-}
-
 void
 stream_changes(Worker *worker)
 {
@@ -259,7 +305,8 @@ stream_changes(Worker *worker)
 		if (GetFlushRecPtr(NULL) <= worker->decoding->reader->EndRecPtr)
 		{
 			note_caught_up(worker);
-			wait_for_work(worker);
+			sleep_until_flushed(worker, worker->decoding->reader->EndRecPtr + 1,
+								InvalidXLogRecPtr, time_to_serve(worker));
 		}
 	}
 }

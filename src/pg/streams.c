@@ -34,6 +34,9 @@
 /* a lost slot makes a new stream by itself this often in 24 hours (design 4) */
 #define MAX_REPLACEMENTS_PER_DAY	2
 
+static void rest_again(Worker *worker, const StorageListStreams *list,
+					   const StreamSummary *stream);
+
 /* ---------------------------------------------------------------- choosing */
 
 static StorageListStreams *
@@ -136,10 +139,12 @@ show_unused_slots(Worker *worker, const StorageListStreams *list)
 }
 
 /*
- * Deploys what an existing stream has as a new one of ours; its id.
+ * Deploys what an existing stream has as a new one of ours; its id.  0: somebody has
+ * deployed since, *newer is what counts, or the stream is not live any more.
  */
 static int32
-deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, StorageError *error)
+deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, int32 *newer,
+			StorageError *error)
 {
 	StorageDeploy deploy = {0};
 
@@ -150,6 +155,7 @@ deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, Storag
 	deploy.slot_lost = slot_lost;
 	deploy.max_copies_per_day = slot_lost ? MAX_REPLACEMENTS_PER_DAY : 0;
 	storage_link_try(worker->storage, storage_deploy, &deploy, sizeof(deploy), error);
+	*newer = deploy.newer_stream;
 	return deploy.stream_id;
 }
 
@@ -196,6 +202,7 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	const StreamSummary *foreign = newest(list, STREAM_PROCESSING, false);
 	StorageError error;
 	int32		id;
+	int32		newer;
 
 	if (foreign == NULL)
 		foreign = newest(list, STREAM_ACTIVE, false);
@@ -203,9 +210,11 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 		foreign = newest(list, STREAM_ERRORED, false);
 	if (foreign == NULL)
 		return 0;
-	id = deploy_copy(worker, foreign->id, 0, false, &error);
+	id = deploy_copy(worker, foreign->id, 0, false, &newer, &error);
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	if (id == 0)
+		return 0;				/* deployed meanwhile: seen at the next look */
 	ereport(LOG,
 			(errmsg("pgsync deployed a copy of replication stream %d as %d", foreign->id, id),
 			 foreign->bound ? 0 :
@@ -328,6 +337,8 @@ worker_choose_stream(Worker *worker)
 			id = stream != NULL ? stream->id : copy_foreign(worker, list);
 		}
 		request_others(worker, list, id);
+		if (worker->entry->stream != 0)
+			rest_again(worker, list, stream);
 		if (worker->entry->stream != 0 &&
 			(stream == NULL || stream->state == STREAM_ERRORED || stream->state == STREAM_TERMINATED))
 			worker_finish(worker, PHASE_NONE);	/* nothing to do for it any more */
@@ -540,19 +551,71 @@ worker_clean_stream(Worker *worker)
 	worker_finish(worker, PHASE_NONE);
 }
 
+/*
+ * The stream cannot go on and needs no copy: a newer one takes over.  Its worker rests;
+ * until the newer stream is active clients get what this one has.
+ */
+static void pg_attribute_noreturn()
+rest_until_active(Worker *worker, const char *message, int32 newer)
+{
+	worker_entry_set_error(worker->shared, worker->entry, message,
+						   psprintf("Nothing is to be done: clients are served what this stream has until replication stream %d, which was deployed later, is active.",
+									newer),
+						   "01000");
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->entry->storage_state, state_name(STREAM_ERRORED),
+			sizeof(worker->entry->storage_state));
+	LWLockRelease(&worker->shared->lock);
+	worker_finish(worker, PHASE_STOPPED);
+}
+
+/* The same for a worker that was started again while its stream rests. */
+static void
+rest_again(Worker *worker, const StorageListStreams *list, const StreamSummary *stream)
+{
+	const StreamSummary *newer = newest(list, STREAM_PROCESSING, true);
+
+	if (stream != NULL && stream->state == STREAM_ERRORED && newer != NULL &&
+		newer->id > stream->id && worker->entry->no_worker_for[0] == 0 &&
+		strcmp(worker->entry->storage_state, state_name(STREAM_ERRORED)) == 0)
+		rest_until_active(worker, pstrdup(worker->entry->error), newer->id);
+}
+
+static void pg_attribute_noreturn()
+yield_to_newer(Worker *worker, const char *reason, int32 newer)
+{
+	int32		id = worker->stream->id;
+	bool		served = newer != 0 && worker->was_active;
+
+	ereport(LOG,
+			(errmsg("pgsync gives up replication stream %d: %s", id, reason),
+			 served ?
+			 errdetail("Replication stream %d was deployed later and takes over; until it is active, stream %d is served as it is.",
+					   newer, id) :
+			 errdetail("The stream has been replaced already.")));
+	/* the newer one needs this entry if there is no other */
+	if (served && worker_request(worker->shared, MyDatabaseId, newer))
+		rest_until_active(worker, psprintf("replication stream %d does not go on: %s", id, reason),
+						  newer);
+	worker_finish(worker, PHASE_NONE);
+}
+
 static void pg_attribute_noreturn()
 replace_stream(Worker *worker, const char *reason, bool slot_lost, const char *hint)
 {
 	StorageError error;
 	int32		id;
+	int32		newer;
 
-	id = deploy_copy(worker, worker->stream->id, worker->stream->id, slot_lost, &error);
+	id = deploy_copy(worker, worker->stream->id, worker->stream->id, slot_lost, &newer, &error);
 	if (error.kind == STORAGE_CHANGED)
 		refuse_stream(worker, psprintf("%s; two new streams were made for lost slots in the last 24 hours",
 									   reason),
 					  hint, "55000");
 	if (error.kind != STORAGE_OK)
 		storage_error_report(&error, mongo_thread_hosts(worker->storage->thread));
+	if (id == 0)
+		yield_to_newer(worker, reason, newer);
 	ereport(LOG,
 			(errmsg("pgsync replaces replication stream %d by %d: %s", worker->stream->id, id,
 					reason)));

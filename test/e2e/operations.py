@@ -231,7 +231,9 @@ def not_preloaded(frame):
         cluster.write_config(shared_preload_libraries="'pgsync'")
         cluster.restart()
     check(db.slots(), 'the slot is still there')
-    db.sql('CREATE EXTENSION pgsync')
+    with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
+        cursor.execute('CREATE EXTENSION pgsync')
+        check([n for n in c.notices if 'is switched off' in n and 'pgsync_start()' in n], c.notices)
     wait_until(lambda: not db.slots(), 60, lambda: f'slots: {db.slots()}', 0.05)
     equal(db.status(), [], 'not started')
     db.start()
