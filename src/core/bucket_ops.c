@@ -258,3 +258,42 @@ bucket_ops_move(BucketOpList *list, const SourceTableId *table, const SourceKey 
 	move_lookups(list, table, key, old, row, now);
 	return now;
 }
+
+/* ---------------------------------------------------------------- rows in parts */
+
+RowState *
+row_state_unite(const RowState *a, const RowState *b, SyncArena *arena)
+{
+	const RowState *const parts[] = {a, b};
+	RowState   *state = arena_new(arena, RowState);
+	int			buckets = (a ? a->bucket_count : 0) + (b ? b->bucket_count : 0);
+	int			lookups = (a ? a->lookup_count : 0) + (b ? b->lookup_count : 0);
+	KeySet		bucket_set = {.key_at = bucket_key};
+	KeySet		lookup_set = {.key_at = lookup_key};
+
+	state->partial = true;
+	bucket_set.array = state->buckets = arena_array(arena, BucketRef, (size_t) buckets);
+	lookup_set.array = state->lookups = arena_array(arena, SyncString, (size_t) lookups);
+	key_set_init(&bucket_set, arena, buckets);
+	key_set_init(&lookup_set, arena, lookups);
+	for (int part = 0; part < 2; part++)
+	{
+		const RowState *from = parts[part];
+		SyncString	name[3];
+		uint32_t	slot = 0;
+
+		for (int i = 0; from != NULL && i < from->bucket_count; i++)
+			if (!key_set_find(&bucket_set, bucket_key(from->buckets, i, name), &slot))
+			{
+				state->buckets[state->bucket_count++] = from->buckets[i];
+				key_set_add(&bucket_set, slot);
+			}
+		for (int i = 0; from != NULL && i < from->lookup_count; i++)
+			if (!key_set_find(&lookup_set, lookup_key(from->lookups, i, name), &slot))
+			{
+				state->lookups[state->lookup_count++] = from->lookups[i];
+				key_set_add(&lookup_set, slot);
+			}
+	}
+	return state;
+}

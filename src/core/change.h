@@ -65,6 +65,7 @@ typedef struct RowState
 	SyncString *lookups;		/* BSON bytes */
 	SyncString	row_copy;		/* BSON of the full row, or empty: kept only for rows
 								 * with an out-of-line value */
+	bool		partial;		/* not all of it has been written: a row in parts */
 } RowState;
 
 #define SYNC_KEY_LEN	16		/* a row's source key: UUID, RFC 4122 byte order */
@@ -127,6 +128,12 @@ extern void bucket_op_list_init(BucketOpList *list, SyncArena *arena);
 extern RowState *bucket_ops_move(BucketOpList *list, const SourceTableId *table,
 								 const SourceKey *key, const RowState *old,
 								 const EvaluatedRow *row);
+
+/*
+ * While a row is written in parts: everything that it was in and will be in, each
+ * once, marked as partial; without a row copy.  Either may be NULL.
+ */
+extern RowState *row_state_unite(const RowState *a, const RowState *b, SyncArena *arena);
 
 /* ---- identity (storage-contract.md, 3.3 and 3.4) */
 

@@ -468,11 +468,15 @@ transaction_abort(MongoContext *context)
 	(void) mongoc_client_session_abort_transaction(context->session, &ignored);
 }
 
+/*
+ * The driver asks a second time by itself and tells of the last answer only.  So
+ * "the transaction is not known" can be that of a server which has committed,
+ * crashed and forgotten: whatever the error says, it may have been done.
+ */
 bool
 transaction_commit(MongoContext *context, StorageError *error)
 {
 	int64_t		give_up = monotonic_us() + COMMIT_RETRY_SECONDS * INT64_C(1000000);
-	bool		unknown = false;
 
 	context->in_transaction = false;
 	for (;;)
@@ -491,16 +495,9 @@ transaction_commit(MongoContext *context, StorageError *error)
 			memset(error, 0, sizeof(*error));
 			return true;
 		}
-		unknown = unknown || context->commit_unknown;
-		/* not applied, the transaction may be repeated; or a refusal, perhaps of a later try only */
-		if (!context->commit_unknown)
+		if (!context->commit_unknown || context_cancelled(context) || monotonic_us() > give_up)
 		{
-			error->commit_unknown = unknown && !context->transient;
-			return false;
-		}
-		if (context_cancelled(context) || monotonic_us() > give_up)
-		{
-			if (error->kind != STORAGE_CANCELLED)
+			if (error->kind != STORAGE_CANCELLED && (context->commit_unknown || context->transient))
 				error->kind = STORAGE_UNREACHABLE;
 			error->commit_unknown = true;
 			return false;
@@ -519,7 +516,10 @@ retry_jitter(void)
 	return (int) (random % (RETRY_MAX_MS - RETRY_MIN_MS + 1));
 }
 
-/* One try.  *again: what failed may be tried again as a whole. */
+/*
+ * One try.  *again: what failed may be tried again as a whole; nothing is, from
+ * memory, once a commit was sent.
+ */
 static bool
 transaction_try(MongoContext *context, TransactionBody body, void *arg, bool *again,
 				StorageError *error)
@@ -529,16 +529,9 @@ transaction_try(MongoContext *context, TransactionBody body, void *arg, bool *ag
 	if (!transaction_begin(context, error))
 		return false;
 	if (body(context, arg, error))
-	{
-		if (transaction_commit(context, error))
-			return true;
-		*again = context->transient && !context->commit_unknown;
-	}
-	else
-	{
-		*again = context->transient;
-		transaction_abort(context);
-	}
+		return transaction_commit(context, error);
+	*again = context->transient;
+	transaction_abort(context);
 	return false;
 }
 

@@ -134,27 +134,6 @@ typedef struct StateWrites
 	uint32_t	delete_count;
 } StateWrites;
 
-/* Old and new memberships together: for a row that is written in parts. */
-static RowState *
-unite_states(const RowState *a, const RowState *b, SyncArena *arena)
-{
-	RowState   *state = arena_new(arena, RowState);
-	int			buckets = (a ? a->bucket_count : 0) + (b ? b->bucket_count : 0);
-	int			lookups = (a ? a->lookup_count : 0) + (b ? b->lookup_count : 0);
-
-	state->buckets = arena_array(arena, BucketRef, (size_t) buckets);
-	state->lookups = arena_array(arena, SyncString, (size_t) lookups);
-	for (int i = 0; a != NULL && i < a->bucket_count; i++)
-		state->buckets[state->bucket_count++] = a->buckets[i];
-	for (int i = 0; b != NULL && i < b->bucket_count; i++)
-		state->buckets[state->bucket_count++] = b->buckets[i];
-	for (int i = 0; a != NULL && i < a->lookup_count; i++)
-		state->lookups[state->lookup_count++] = a->lookups[i];
-	for (int i = 0; b != NULL && i < b->lookup_count; i++)
-		state->lookups[state->lookup_count++] = b->lookups[i];
-	return state;
-}
-
 static void
 add_state(StateWrites *writes, const RowEntry *entry, const RowState *state)
 {
@@ -199,7 +178,7 @@ collect_states(Flush *flush, StateWrites *writes)
 			if (touch->entry->latest != (int) i)
 				continue;
 			if (flush->keep_old_state)
-				state = unite_states(touch->entry->stored, state, flush->arena);
+				state = row_state_unite(touch->entry->stored, state, flush->arena);
 			add_state(writes, touch->entry, state);
 		}
 		ok = true;
@@ -310,11 +289,14 @@ remove_table(MongoContext *context, const SourceTableId *id, StorageError *error
 static bool
 write_actions(MongoContext *context, Flush *flush, StorageError *error)
 {
-	for (size_t i = 0; flush->with_actions && i < flush->point.action_count; i++)
+	for (size_t i = 0; i < flush->point.action_count; i++)
 	{
 		const TableAction *action = &flush->actions[i];
 		bool		ok = true;
 
+		/* a table is known before its first row is stored, and until its last one is gone */
+		if (action->kind == TABLE_REMOVE ? flush->keep_old_state : !flush->first_part)
+			continue;
 		switch (action->kind)
 		{
 			case TABLE_STORE:
@@ -463,7 +445,7 @@ write_once(Flush *flush, MongoContext *context, bool transaction, StorageError *
 /*
  * One row with more operations than a transaction takes: in parts.  Until the
  * last one its state names old and new memberships, so that whatever was
- * written can be removed.
+ * written can be removed, and is marked: the row is not where it says.
  */
 static bool
 write_in_parts(Flush *flush, MongoContext *context, StorageError *error)
@@ -486,7 +468,7 @@ write_in_parts(Flush *flush, MongoContext *context, StorageError *error)
 		}
 		flush->op_count = count;
 		flush->keep_old_state = flush->first_op + count < total;
-		flush->with_actions = flush->first_op == 0;
+		flush->first_part = flush->first_op == 0;
 		if (!write_once(flush, context, true, error))
 			return false;
 		/* the state is stored now: the next part replaces it */
@@ -508,7 +490,7 @@ flush_write(Flush *flush, MongoContext *context, StorageError *error)
 		return write_in_parts(flush, context, error);
 	flush->first_op = 0;
 	flush->op_count = flush->ops.count;
-	flush->with_actions = true;
+	flush->first_part = true;
 	if (!anything && !flush->point.commit && !fence)
 		return true;			/* nothing to write, no position to store */
 	return write_once(flush, context, anything, error);

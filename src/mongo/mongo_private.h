@@ -208,14 +208,13 @@ extern bool transaction_begin(MongoContext *context, StorageError *error);
 extern void transaction_abort(MongoContext *context);
 /*
  * Commits, and tries again for a bounded time while the outcome is not known.
- * False: not committed (context->transient: may be tried again as a whole), or,
- * with context->commit_unknown, the outcome is still not known.
+ * False, with error->commit_unknown: it may have been done, or not.
  */
 extern bool transaction_commit(MongoContext *context, StorageError *error);
 
 typedef bool (*TransactionBody) (MongoContext *context, void *arg, StorageError *error);
 /*
- * Runs body in a transaction, as often as transient errors ask for (contract
+ * Runs body in a transaction, as often as transient errors before the commit ask for (contract
  * 3.5: at most 20 times and 90 s; 30 s while the storage is not reached).  conflicts, if not NULL, counts repetitions.
  */
 extern bool transaction_run(MongoContext *context, TransactionBody body, void *arg,

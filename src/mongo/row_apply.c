@@ -246,6 +246,7 @@ ApplyResult
 apply_change(Flush *flush, const RowChange *row)
 {
 	const SourceTable *table = row->table;
+	const RowState *old;
 	RowId		id;
 	bool		exists;
 
@@ -261,8 +262,8 @@ apply_change(Flush *flush, const RowChange *row)
 			return APPLY_DONE;
 		case ROW_COPY:
 			id = row_id(&table->id, &row->after);
-			(void) row_map_state(&flush->rows, row_map_find(&flush->rows, &id), &exists);
-			if (exists)
+			old = row_map_state(&flush->rows, row_map_find(&flush->rows, &id), &exists);
+			if (exists && (old == NULL || !old->partial))
 				return APPLY_DONE;	/* the stream, or an earlier chunk, knows better */
 			break;
 		case ROW_INSERT:

@@ -58,6 +58,7 @@ store_looked_up(Flush *flush, const bson_t *document, bool ids_only, size_t *byt
 	if (entry == NULL)
 		return true;
 	entry->existed = true;
+	entry->partial = row_state_document_partial(document);
 	if (ids_only)
 		return true;
 	arena_guard_push(flush->arena, &guard);
@@ -68,6 +69,8 @@ store_looked_up(Flush *flush, const bson_t *document, bool ids_only, size_t *byt
 		if (entry->stored != NULL && copy.len > 0)
 			entry->stored->row_copy =
 				(SyncString) {arena_strndup(flush->arena, copy.data, copy.len), copy.len};
+		if (entry->stored != NULL)
+			entry->stored->partial = entry->partial;
 		ok = entry->stored != NULL;
 	}
 	arena_guard_pop(flush->arena, &guard);
@@ -93,7 +96,7 @@ read_states(Flush *flush, MongoContext *context, size_t first, size_t count, boo
 	if (!copies)
 	{
 		BSON_APPEND_DOCUMENT_BEGIN(&opts, "projection", &projection);
-		BSON_APPEND_INT32(&projection, ids_only ? "_id" : "c", ids_only ? 1 : 0);
+		BSON_APPEND_INT32(&projection, ids_only ? "p" : "c", ids_only ? 1 : 0);
 		bson_append_document_end(&opts, &projection);
 	}
 	cursor = call_find(context, flush->writer->rows_collection, &filter, &opts);
@@ -142,6 +145,16 @@ look_up_part(Flush *flush, MongoContext *context, size_t first, size_t count, bo
 			return false;
 		for (size_t i = first; complete && i < first + count; i++)
 			flush->rows.entries[i]->loaded = true;
+	}
+	/* a row that was written in part has to be moved from there, and has no copy */
+	for (size_t i = first; ids_only && i < first + count; i++)
+	{
+		bool		read = true;
+
+		if (flush->rows.entries[i]->partial && flush->rows.entries[i]->stored == NULL &&
+			!read_states(flush, context, i, 1, flush->rows.entries[i]->wanted_copy, false, bytes,
+						 &read, error))
+			return false;
 	}
 	/* what was found is known, complete or not */
 	for (size_t i = first; i < first + count; i++)

@@ -13,7 +13,8 @@
  *		u32			number of lookups
  *		per lookup	u32 length and bytes
  *
- * Numbers are little-endian.
+ * Numbers are little-endian.  A state of a row that has been written in part only
+ * is marked in the document: whoever asks just whether a row is stored sees it.
  *
  * Invariant: decoding never reads outside the bytes, whatever they hold.
  *
@@ -227,7 +228,15 @@ row_state_document(const RowId *id, const RowState *state, bson_t *document)
 	if (state->row_copy.len > 0)
 		bson_append_binary(document, "c", 1, BSON_SUBTYPE_BINARY,
 						   (const uint8_t *) state->row_copy.data, state->row_copy.len);
+	if (state->partial)
+		BSON_APPEND_BOOL(document, "p", true);
 	bson_free(bytes);
+}
+
+bool
+row_state_document_partial(const bson_t *document)
+{
+	return read_bool(document, "p", false);
 }
 
 static bool

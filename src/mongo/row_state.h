@@ -38,10 +38,11 @@ extern void row_state_encode(const RowState *state, uint8_t *bytes);
  */
 extern RowState *row_state_decode(const uint8_t *bytes, size_t len, SyncArena *arena);
 
-/* {_id, s: memberships, c: row copy} */
+/* {_id, s: memberships, c: row copy, p: true if partial} */
 extern void row_state_document(const RowId *id, const RowState *state, bson_t *document);
 /* false: not such a document; *copy is empty if there is none */
 extern bool row_state_document_parts(const bson_t *document, RowId *id, SyncString *memberships,
 									 SyncString *copy);
+extern bool row_state_document_partial(const bson_t *document);
 
 #endif							/* PGSYNC_ROW_STATE_H */

@@ -51,6 +51,7 @@ typedef struct RowEntry
 	bool		wanted_copy;	/* an incomplete change needs the stored row */
 	bool		loaded;			/* the storage was asked */
 	bool		existed;
+	bool		partial;		/* ... but was written in part only */
 	RowState   *stored;			/* NULL: none, or only its existence was asked for */
 	int			latest;			/* last touch, -1: none */
 } RowEntry;
@@ -169,8 +170,8 @@ typedef struct Flush
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */
 	size_t		first_op;
 	size_t		op_count;
-	bool		keep_old_state; /* row state gets the union of old and new */
-	bool		with_actions;
+	bool		first_part;		/* of a row in parts, or the only one */
+	bool		keep_old_state; /* not the last part: row state gets the union of old and new */
 	/* its result */
 	StreamPosition next;
 	bool		checkpoint;

@@ -35,12 +35,9 @@
 #define IDLE_MS					4000
 /* ... and of transactions that end while the slot is made, on which nobody commits anything */
 #define SLOT_WAIT_MS			1000
-/* what is known to be written and not flushed yet is looked for this often */
-#define UNFLUSHED_MS			10
-/* ... for this long, in which the WAL writer has been at work as a rule */
-#define UNFLUSHED_LIMIT_MS		1000
-/* ... and then this often */
-#define UNFLUSHED_LATER_MS		1000
+/* what is known to be written and not flushed yet is looked for this often at first, and at last */
+#define UNFLUSHED_FIRST_MS		10
+#define UNFLUSHED_LAST_MS		1000
 /* records between two looks at the storage thread and at interrupts */
 #define RECORDS_PER_LOOK		256
 
@@ -127,7 +124,8 @@ written_end(void)
  * How long to sleep at most while something that is known to be written is not
  * flushed: an asynchronous commit (of which hooks.c tells; "pgsync.flush_asynchronous_commits"
  * has it flushed here, and 0 is returned), or known, what the caller is waiting for.
- * The WAL writer flushes without telling us.  As long as anything moves it is about to.
+ * The WAL writer flushes without telling us.  As long as anything moves it is about to;
+ * then we look less and less often, so that it is seen late by a third at most.
  */
 static long
 limit_while_unflushed(Worker *worker, XLogRecPtr known, long timeout)
@@ -138,6 +136,7 @@ limit_while_unflushed(Worker *worker, XLogRecPtr known, long timeout)
 	XLogRecPtr	commit = pg_atomic_read_u64(&worker->entry->wanted_lsn);
 	XLogRecPtr	flushed = GetFlushRecPtr(NULL);
 	TimestampTz now;
+	long		pause;
 
 	if (commit > flushed && *worker->preloaded->settings.flush_asynchronous_commits)
 	{
@@ -154,8 +153,9 @@ limit_while_unflushed(Worker *worker, XLogRecPtr known, long timeout)
 		last_flushed = flushed;
 		since = now;
 	}
-	return Min(timeout, TimestampDifferenceExceeds(since, now, UNFLUSHED_LIMIT_MS) ?
-			   UNFLUSHED_LATER_MS : UNFLUSHED_MS);
+	pause = TimestampDifferenceMilliseconds(since, now) / 2;
+	pause = Min(Max(pause, UNFLUSHED_FIRST_MS), UNFLUSHED_LAST_MS);
+	return Min(timeout, pause);
 }
 
 /*

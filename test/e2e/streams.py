@@ -401,7 +401,10 @@ def dropped_on_order(frame):
     status = refused_third(db, 'pg_drop_replication_slot()')
     check('max_slot_wal_keep_size' not in status['hint'], status)
 
-    db.wait_served(db.deploy(select_all('t')))
+    # a new deployment has a count of its own
+    stream = db.deploy(select_all('t'))
+    db.wait_served(stream)
+    db.mongo.pgsync_streams.update_many({'slot_lost': True}, {'$set': {'lineage': stream}})
     stopped(db)
     frame.cluster.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
     try:

@@ -112,6 +112,11 @@ extern WriteItem *add_table(Stand *stand, WriteItemKind kind, SourceTable *table
 typedef struct LossyProxy LossyProxy;
 extern LossyProxy *lossy_proxy_start(Stand *stand, int losses);
 extern void lossy_proxy_lose(LossyProxy *proxy, int losses);
+/*
+ * So many commits that follow a lost one are not those of a transaction that the
+ * server knows: as if it had crashed and did not remember what it had committed.
+ */
+extern void lossy_proxy_forget(LossyProxy *proxy, int count);
 extern int	lossy_proxy_stop(LossyProxy *proxy);	/* how many answers were lost */
 
 /* reading back */

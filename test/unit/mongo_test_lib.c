@@ -546,6 +546,7 @@ struct LossyProxy
 	int			pairs[MAX_PAIRS][2];	/* client, server; -1: free */
 	bool		losing[MAX_PAIRS];	/* the next answer is to a commit */
 	atomic_int	losses;
+	atomic_int	strange;		/* commits after a lost one that are of another session */
 	atomic_int	lost;
 	atomic_bool stop;
 	pthread_t	thread;
@@ -614,6 +615,16 @@ forward(LossyProxy *proxy, int i, int side)
 		atomic_fetch_sub(&proxy->losses, 1);
 		proxy->losing[i] = true;
 	}
+	else if (side == 0 && memmem(buffer, (size_t) n, "commitTransaction", 17) != NULL &&
+			 atomic_load(&proxy->lost) > 0 && atomic_load(&proxy->strange) > 0)
+	{
+		/* lsid: {id: UUID} */
+		char	   *id = memmem(buffer, (size_t) n, "\005id\0\020\0\0\0\004", 9);
+
+		atomic_fetch_sub(&proxy->strange, 1);
+		if (id != NULL && id + 9 + 16 <= buffer + n)
+			id[9] ^= 0x55;
+	}
 	if (!send_all(proxy->pairs[i][1 - side], buffer, n))
 		close_pair(proxy, i);
 }
@@ -672,6 +683,12 @@ void
 lossy_proxy_lose(LossyProxy *proxy, int losses)
 {
 	atomic_store(&proxy->losses, losses);
+}
+
+void
+lossy_proxy_forget(LossyProxy *proxy, int count)
+{
+	atomic_store(&proxy->strange, count);
 }
 
 int

@@ -498,10 +498,41 @@ moving_a_row(void **state)
 	state1 = bucket_ops_move(&list, &op_table, &op_key, state2, NULL);
 	assert_string_equal(describe(&list, from), "R:q/2 R:r/1 l:k2 ");
 	assert_int_equal(state1->bucket_count + state1->lookup_count, 0);
+	assert_false(state1->partial);
 
 	from = list.count;
 	bucket_ops_move(&list, &op_table, &op_key, NULL, NULL);
 	assert_int_equal(list.count, from);
+}
+
+/* Everything that either holds, once, however often it is united. */
+static void
+uniting_states(void **state)
+{
+	SyncArena  *arena = *state;
+	BucketRef	many[40];
+	SyncString	lookups[] = {str("k1"), str("k2")};
+	RowState	few = {.bucket_count = 2, .buckets = many, .lookup_count = 2, .lookups = lookups};
+	RowState	rest = {.bucket_count = 39, .buckets = many + 1, .lookup_count = 1,
+		.lookups = lookups + 1, .row_copy = str("copy")};
+	RowState   *both;
+
+	for (int i = 0; i < 40; i++)
+		many[i] = (BucketRef) {str(arena_printf(arena, "b%d", i % 38)), str("t"), str("1")};
+	both = row_state_unite(&few, &rest, arena);
+	assert_int_equal(both->bucket_count, 38);
+	assert_int_equal(both->lookup_count, 2);
+	assert_true(both->partial);
+	assert_int_equal(both->row_copy.len, 0);
+	both = row_state_unite(both, &rest, arena);
+	assert_int_equal(both->bucket_count, 38);
+	both = row_state_unite(NULL, &few, arena);
+	assert_int_equal(both->bucket_count, 2);
+	assert_int_equal(both->lookup_count, 2);
+	both = row_state_unite(&few, NULL, arena);
+	assert_int_equal(both->bucket_count, 2);
+	both = row_state_unite(NULL, NULL, arena);
+	assert_int_equal(both->bucket_count + both->lookup_count, 0);
 }
 
 /* moving a byte from one part of an entry to the next makes another entry */
@@ -611,6 +642,7 @@ main(void)
 		arena_test(identities),
 		arena_test(checksums),
 		arena_test(moving_a_row),
+		arena_test(uniting_states),
 		arena_test(entries_are_compared_whole),
 		arena_test(rows_in_many_buckets),
 		cmocka_unit_test(rule_ids),

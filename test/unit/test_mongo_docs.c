@@ -285,7 +285,7 @@ test_row_state(void **state)
 		{string("1#b[\"x\"]"), string(""), {"n\0l", 3}}
 	};
 	SyncString	lookups[1] = {{"\x05\0\0\0", 5}};
-	RowState	row = {2, buckets, 1, lookups, {"copy", 4}};
+	RowState	row = {2, buckets, 1, lookups, {"copy", 4}, false};
 	SourceTableId table = table_id();
 	SourceKey	key = source_key();
 	RowId		id = row_id(&table, &key);
@@ -302,6 +302,12 @@ test_row_state(void **state)
 	assert_memory_equal(read.bytes, id.bytes, ROW_ID_LEN);
 	assert_int_equal(memberships.len, row_state_size(&row));
 	assert_true(sync_string_equal(copy, row.row_copy));
+	assert_false(row_state_document_partial(&document));
+	row.partial = true;
+	bson_reinit(&document);
+	row_state_document(&id, &row, &document);
+	assert_true(row_state_document_parts(&document, &read, &memberships, &copy));
+	assert_true(row_state_document_partial(&document));
 	back = decode((const uint8_t *) memberships.data, memberships.len, arena);
 	assert_non_null(back);
 	assert_int_equal(back->bucket_count, 2);

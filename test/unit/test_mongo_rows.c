@@ -11,6 +11,7 @@
 #include "mongo_test.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* ---------------------------------------------------------------- large rows */
 
@@ -109,6 +110,190 @@ test_crash_in_a_wide_row(void **state)
 	stored(stand);
 	/* every bucket that had got it has lost it */
 	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), 100);
+	source_table_release(table);
+}
+
+/* What is submitted next is not more than begun: the answers to all commits are lost. */
+static LossyProxy *
+begin_dying(Stand *stand, const WriterOptions *options)
+{
+	LossyProxy *proxy;
+
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 0);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, options);
+	lossy_proxy_lose(proxy, 1000000);
+	return proxy;
+}
+
+/* The process dies when the first part is stored; the next one has opened the stream. */
+static void
+die_after_first_part(Stand *stand, LossyProxy *proxy, const WriterOptions *options)
+{
+	int64_t		before = count_documents(stand, "bucket_data", "{}");
+
+	submit(stand);
+	while (count_documents(stand, "bucket_data", "{}") == before)
+		usleep(1000);
+	stand_stop(stand);
+	(void) lossy_proxy_stop(proxy);
+	assert_int_equal(count_documents(stand, "bucket_data", "{}"), before + options->max_documents);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, options);
+}
+
+static void
+add_wide_chunk(Stand *stand, SourceTable *table, int first, int count)
+{
+	add(stand, WRITE_CHUNK_BEGIN, 0x150);
+	add_row(stand, ROW_COPY, table, "a1", "{}", "1#a[]", NULL);
+	add_wide_row(stand, ROW_COPY, table, first, count);
+	add_row(stand, ROW_COPY, table, "a2", "{}", "1#a[]", NULL);
+	add_table(stand, WRITE_CHUNK_END, table, false);
+}
+
+static int64_t
+state_size(Stand *stand)
+{
+	char	   *state = field_of(stand, "pgsync_row_state_1", "{\"p\": true}", "s");
+	int64_t		size = (int64_t) strlen(state);
+
+	assert_true(size > 10);
+	free(state);
+	return size;
+}
+
+/* A copied row that was interrupted between its parts is not taken for copied. */
+static void
+test_crash_in_a_copied_row(void **state)
+{
+	static const int limits[] = {1, 2, 40, 50, 99};
+	Stand	   *stand = active_stand(state);
+	WriterProgress progress;
+	int64_t		sizes[3];
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+	{
+		SourceTable *table = table_create("items");
+		WriterOptions options = {.served = true, .max_documents = limits[i]};
+		LossyProxy *proxy;
+
+		command(stand, "{\"delete\": \"bucket_data\", \"deletes\": [{\"q\": {}, \"limit\": 0}]}");
+		/* more than once: what was interrupted is remembered, but not more and more of it */
+		for (int again = 0; again < 3; again++)
+		{
+			proxy = begin_dying(stand, &options);
+			add(stand, WRITE_CHUNK_BEGIN, 0x150);
+			add_wide_row(stand, ROW_COPY, table, 0, 100);
+			add_table(stand, WRITE_CHUNK_END, table, false);
+			die_after_first_part(stand, proxy, &options);
+			assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{\"p\": true}"), 1);
+			sizes[again] = state_size(stand);
+		}
+		assert_int_equal(sizes[1], sizes[0]);
+		assert_int_equal(sizes[2], sizes[0]);
+
+		/* the row has moved since */
+		add_wide_chunk(stand, table, 50, 100);
+		progress = stored(stand);
+		assert_int_equal(progress.chunks_stored, 1);
+		assert_ops(stand, "1#a[]", "PUT a1, PUT a2");
+		for (int bucket = 50; bucket < 150; bucket++)
+		{
+			char		name[20];
+			char	   *ops;
+
+			snprintf(name, sizeof(name), "1#w[%d]", bucket);
+			ops = ops_of(stand, name);
+			assert_non_null(strstr(ops, "PUT wide"));
+			assert_null(strstr(ops, "REMOVE"));
+			free(ops);
+		}
+		assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), 50);
+		assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{\"p\": true}"), 0);
+
+		/* now it is there: skipped like all others */
+		add_wide_chunk(stand, table, 0, 10);
+		progress = stored(stand);
+		assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), 50);
+		assert_ops(stand, "1#a[]", "PUT a1, PUT a2");
+		source_table_release(table);
+	}
+}
+
+/* Changes of a row that was left in parts, by the stream. */
+static void
+test_changes_of_a_row_in_parts(void **state)
+{
+	static const RowChangeKind kinds[] = {ROW_INSERT, ROW_UPDATE, ROW_REREAD, ROW_DELETE};
+	Stand	   *stand = active_stand(state);
+	WriterOptions options = {.served = true, .max_documents = 40};
+	uint64_t	end = 0x200;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++, end += 0x100)
+	{
+		SourceTable *table = table_create("items");
+		LossyProxy *proxy = begin_dying(stand, &options);
+
+		command(stand, "{\"delete\": \"bucket_data\", \"deletes\": [{\"q\": {}, \"limit\": 0}]}");
+		add(stand, WRITE_CHUNK_BEGIN, 0x150);
+		add_wide_row(stand, ROW_COPY, table, 0, 100);
+		add(stand, WRITE_CHUNK_END, 0x150);
+		die_after_first_part(stand, proxy, &options);
+		begin(stand, end);
+		if (kinds[i] == ROW_DELETE)
+			add_delete(stand, table, "wide");
+		else
+			add_wide_row(stand, kinds[i], table, 90, 20);
+		commit(stand, end);
+		stored(stand);
+		assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"),
+						 kinds[i] == ROW_DELETE ? 100 : 90);
+		assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"PUT\"}"),
+						 kinds[i] == ROW_DELETE ? 40 : 60);
+		assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{\"p\": true}"), 0);
+		source_table_release(table);
+	}
+}
+
+/* A table is known until the last part of its last row is removed. */
+static void
+test_crash_in_the_removal_of_a_wide_row(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	SourceTable *table = table_create("items");
+	WriterOptions options = {.served = true, .max_documents = 40};
+	LossyProxy *proxy;
+	WriteItem  *item;
+
+	begin(stand, 0x200);
+	add_table(stand, WRITE_TABLE, table, true);
+	add_wide_row(stand, ROW_INSERT, table, 0, 100);
+	commit(stand, 0x200);
+	stored(stand);
+	for (int again = 0; again < 2; again++)
+	{
+		proxy = begin_dying(stand, &options);
+		begin(stand, 0x300);
+		item = add(stand, WRITE_TABLE_DROP, 0x300);
+		item->table_id = table->id;
+		commit(stand, 0x300);
+		die_after_first_part(stand, proxy, &options);
+		assert_int_equal(count_documents(stand, "source_tables", "{}"), 1);
+		assert_int_equal(stand->stream->table_count, 1);
+	}
+	begin(stand, 0x300);
+	item = add(stand, WRITE_TABLE_DROP, 0x300);
+	item->table_id = table->id;
+	commit(stand, 0x300);
+	stored(stand);
+	assert_int_equal(count_documents(stand, "source_tables", "{}"), 0);
+	assert_int_equal(count_documents(stand, "pgsync_row_state_1", "{}"), 0);
+	assert_ops(stand, "1#w[99]", "PUT wide, REMOVE wide");
 	source_table_release(table);
 }
 
@@ -336,6 +521,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		stand_test(test_row_in_many_buckets),
 		stand_test(test_crash_in_a_wide_row),
+		stand_test(test_crash_in_a_copied_row),
+		stand_test(test_changes_of_a_row_in_parts),
+		stand_test(test_crash_in_the_removal_of_a_wide_row),
 		stand_test(test_row_too_large),
 		stand_test(test_removal_of_much_state),
 		stand_test(test_incomplete_rows),

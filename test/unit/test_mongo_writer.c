@@ -403,6 +403,57 @@ test_lost_commit_answers(void **state)
 	source_table_release(table);
 }
 
+/*
+ * The server commits, and when it is asked again it does not know the transaction:
+ * nothing is written again from memory, and what is stored is the start of what follows.
+ */
+static void
+test_forgotten_commit(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	SourceTable *table = table_create("items");
+	int64_t		head;
+
+	/* the driver asks again by itself, then we do */
+	for (int losses = 1; losses <= 4; losses++)
+	{
+		uint64_t	end = 0x200 * (uint64_t) losses;
+		LossyProxy *proxy;
+		StorageError error;
+		char		bucket[20];
+
+		snprintf(bucket, sizeof(bucket), "1#a[%d]", losses);
+		stand_stop(stand);
+		proxy = lossy_proxy_start(stand, 0);
+		stand_start(stand);
+		stand_open(stand, 1);
+		stand_write(stand, NULL);
+		lossy_proxy_forget(proxy, 1);
+		lossy_proxy_lose(proxy, losses);
+		begin(stand, end);
+		add_row(stand, losses == 1 ? ROW_INSERT : ROW_UPDATE, table, "a1", "{}", bucket, NULL);
+		commit(stand, end);
+		error = failure(stand);
+		assert_int_equal(error.kind, STORAGE_UNREACHABLE);
+		assert_true(error.commit_unknown);
+		stand_stop(stand);
+		assert_int_equal(lossy_proxy_stop(proxy), losses);
+		stand->uri[0] = '\0';
+		stand_start(stand);
+		stand_open(stand, 1);
+		assert_int_equal(stream_stored_lsn(stand->stream), end);
+		assert_ops(stand, bucket, "PUT a1");
+		head = count_documents(stand, "bucket_data", "{}");
+		stand_write(stand, NULL);
+		begin(stand, end + 0x100);
+		add_row(stand, ROW_UPDATE, table, "a1", "{}", bucket, NULL);
+		commit(stand, end + 0x100);
+		stored(stand);
+		assert_int_equal(count_documents(stand, "bucket_data", "{}"), head + 1);
+	}
+	source_table_release(table);
+}
+
 /* The storage goes away: that is said at once, long before the writer gives up. */
 static void
 test_waiting_is_shown(void **state)
@@ -453,6 +504,7 @@ main(void)
 		stand_test(test_copy_not_complete),
 		stand_test(test_write_conflicts),
 		stand_test(test_lost_commit_answers),
+		stand_test(test_forgotten_commit),
 		stand_test(test_waiting_is_shown),
 	};
 
