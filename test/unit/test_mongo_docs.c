@@ -548,6 +548,89 @@ test_stored_numbers(void **state)
 	assert_true(stored_number(digits, BSON_TYPE_DOUBLE) == 1e300);
 }
 
+/* levels of documents and arrays below a document, itself counted */
+static int
+bson_levels(bson_iter_t *fields)
+{
+	int			most = 0;
+	bson_iter_t child;
+
+	while (bson_iter_next(fields))
+	{
+		int			levels = bson_iter_recurse(fields, &child) ? bson_levels(&child) : 0;
+
+		most = levels > most ? levels : most;
+	}
+	return most + 1;
+}
+
+/*
+ * MongoDB stores 180 levels of documents and arrays at most.  The deepest expressions
+ * there are: values of the request for an index, in an intersection; a filter.
+ */
+static void
+test_stored_depth(void **state)
+{
+	static const char *const queries[] = {
+		"SELECT id FROM t WHERE x IN (SELECT a FROM b WHERE c = auth.parameter('a')%s AND c = auth.user_id())",
+		"SELECT id FROM t WHERE d = auth.parameter('a')%s",
+		"SELECT id FROM t WHERE d%s > 1",
+		"SELECT id, d%s AS d FROM t",
+		"SELECT t.id FROM t, json_each(t.d%s) AS j WHERE j.value = auth.user_id()",
+	};
+	RulesOptions options = {.default_schema = "public"};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
+	{
+		int			deepest = 0;
+
+		/* until one is refused */
+		for (int count = 130; count > 0; count++)
+		{
+			SyncArena  *arena = arena_create(0);
+			SyncBuffer	more;
+			RulesMessage *messages;
+			const SyncPlan *plan;
+			const char *yaml;
+			const char *stored;
+			size_t		len;
+			bson_t		document = BSON_INITIALIZER;
+			bson_iter_t fields;
+			StorageError error = {0};
+
+			buffer_init(&more, arena, 2000);
+			for (int j = 0; j < count; j++)
+				buffer_append(&more, " || 'x'", 7);
+			buffer_append_char(&more, '\0');
+			yaml = arena_printf(arena, queries[i], more.data);
+			yaml = arena_printf(arena, "config:\n  edition: 3\nstreams:\n  s:\n    query: %s\n", yaml);
+			plan = rules_compile(yaml, strlen(yaml), &options, arena, &messages);
+			if (plan == NULL)
+			{
+				assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+				count = -1;
+			}
+			else
+			{
+				stored = plan_stored_json(plan, &len);
+				assert_true(plan_append_bson(&document, "serialized_plan",
+											 arena_strndup(arena, stored, len), &error));
+				assert_true(document.len <= plan->bson_size + 40);
+				assert_true(document.len > plan->bson_size - plan->bson_size / 20);
+				bson_iter_init(&fields, &document);
+				deepest = bson_levels(&fields);
+				assert_true(deepest <= 180);
+			}
+			bson_destroy(&document);
+			arena_destroy(arena);
+			if (count < 0)
+				break;
+		}
+		assert_true(deepest >= 160);
+	}
+}
+
 int
 main(void)
 {
@@ -563,6 +646,7 @@ main(void)
 		cmocka_unit_test(test_stream_documents),
 		cmocka_unit_test(test_stored_plans),
 		cmocka_unit_test(test_stored_numbers),
+		cmocka_unit_test(test_stored_depth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
