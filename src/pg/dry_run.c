@@ -10,8 +10,8 @@
  *
  * Invariant: nothing runs with rights that the caller does not have.  Who may act
  * as the table's owner reads as the owner, in a restricted context: so code that
- * the owner left in the table (in an index, in a type) gets none of the caller's
- * other rights.
+ * the owner left in the table (in an index, in a type, in a constraint, in a policy)
+ * gets none of the caller's other rights.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,6 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -35,6 +34,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
@@ -61,6 +61,7 @@ typedef struct DryRun
 	SyncRowType row_type;
 	char	   *select;			/* SELECT ... FROM ONLY table */
 	Oid			owner;			/* who reads */
+	bool		free_of_policies;	/* although they are forced on the owner */
 	Size		limit;
 	int			rows_left;
 } DryRun;
@@ -308,10 +309,13 @@ evaluate_query(DryRun *run, const char *query, int nargs, Oid *types, Datum *val
 	Portal		portal;
 	int			count = 0;
 
+	int			as_owner = SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION;
+
+	if (run->free_of_policies)
+		as_owner |= SECURITY_NOFORCE_RLS;
 	GetUserIdAndSecContext(&user, &security_context);
 	SetUserIdAndSecContext(run->owner, run->owner == user ? security_context :
-						   security_context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+						   security_context | as_owner);
 	portal = SPI_cursor_open_with_args(NULL, query, nargs, types, values, NULL, true,
 									   CURSOR_OPT_NO_SCROLL);
 	while (run->rows_left > 0)
@@ -628,49 +632,29 @@ bind_table(DryRun *run)
 	return run->binding != NULL;
 }
 
-/* Expressions that the planner may evaluate: in indexes, and in statistics objects. */
-static bool
-has_code(Relation relation)
+/*
+ * Who reads; see the head of this file.  Whether row level security counts is the
+ * caller's matter: who is free of it, where it is forced on the owner, must not see
+ * less for reading as the owner.
+ */
+static void
+set_reader(DryRun *run)
 {
-	ListCell   *cell;
+	Form_pg_class form = run->relation->rd_rel;
 
-	if (RelationGetStatExtList(relation) != NIL)
-		return true;
-	foreach(cell, RelationGetIndexList(relation))
+	run->owner = form->relowner;
+	if (!has_privs_of_role(GetUserId(), run->owner))
+		run->owner = GetUserId();
+	else if (form->relrowsecurity && form->relforcerowsecurity)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
-		bool		found;
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		found = !heap_attisnull(tuple, Anum_pg_index_indpred, NULL) ||
-			!heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
-		ReleaseSysCache(tuple);
-		if (found)
-			return true;
+		run->free_of_policies = check_enable_rls(RelationGetRelid(run->relation), InvalidOid,
+												 true) != RLS_ENABLED;
+		if (!run->free_of_policies && run->owner != GetUserId())
+			ereport(NOTICE,
+					(errmsg("rows of table \"%s\" are read as its owner, for whom row level security is forced",
+							RelationGetRelationName(run->relation)),
+					 errdetail("Policies for other roles than the owner do not count.")));
 	}
-	return false;
-}
-
-/* who reads; see the head of this file */
-static Oid
-reading_user(Relation relation)
-{
-	Oid			owner = relation->rd_rel->relowner;
-
-	if (!has_privs_of_role(GetUserId(), owner))
-		return GetUserId();
-	if (!relation->rd_rel->relrowsecurity || !relation->rd_rel->relforcerowsecurity)
-		return owner;
-
-	/* the policies hold for the owner, and perhaps not for the caller */
-	if (!has_code(relation))
-		return GetUserId();
-	ereport(NOTICE,
-			(errmsg("rows of table \"%s\" are read as its owner, for whom row level security is forced",
-					RelationGetRelationName(relation)),
-			 errdetail("The table has an index or statistics object with an expression.")));
-	return owner;
 }
 
 /* that of the workers of this database; pgsync need not be preloaded */
@@ -686,6 +670,22 @@ row_limit(void)
 	return (Size) kilobytes * 1024;
 }
 
+/* the same as pgsync_validate() has to say of a table that rules name */
+static void
+notice_kind(DryRun *run)
+{
+	SchemaTableKind kind = rules_table_kind(run->relation->rd_rel);
+	const char *hint;
+	const char *what;
+
+	if (kind == SCHEMA_TABLE)
+		return;
+	what = schema_kind_fault(kind, &hint);
+	ereport(NOTICE,
+			(errmsg("\"%s.%s\" %s", run->schema, RelationGetRelationName(run->relation), what),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
 static void
 evaluate_table(DryRun *run, Oid relid, Jsonb *keys)
 {
@@ -696,7 +696,8 @@ evaluate_table(DryRun *run, Oid relid, Jsonb *keys)
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("the schema of table \"%s\" does not exist",
 						RelationGetRelationName(run->relation))));
-	run->owner = reading_user(run->relation);
+	notice_kind(run);
+	set_reader(run);
 	select_columns(run);
 	if (!bind_table(run))
 		ereport(NOTICE,
