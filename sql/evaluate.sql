@@ -64,6 +64,19 @@ INSERT INTO columnless DEFAULT VALUES;
 SELECT * FROM pgsync_evaluate(:'rules', 'other');
 SELECT * FROM pgsync_evaluate(:'rules', 'a_view');
 SELECT * FROM pgsync_evaluate(:'rules', 'parted');
+
+-- rows that are there, of tables that are not replicated
+CREATE UNLOGGED TABLE lost (id int PRIMARY KEY);
+INSERT INTO lost VALUES (1);
+CREATE ACCESS METHOD other_heap TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE elsewhere (id int PRIMARY KEY) USING other_heap;
+INSERT INTO elsewhere VALUES (1);
+SELECT kind, bucket FROM pgsync_evaluate('bucket_definitions: {l: {data: [SELECT * FROM lost]}}', 'lost');
+SELECT kind, bucket FROM pgsync_evaluate('bucket_definitions: {l: {data: [SELECT * FROM elsewhere]}}', 'elsewhere');
+SELECT kind, bucket FROM pgsync_evaluate('bucket_definitions: {l: {data: [SELECT amname AS id FROM pg_catalog.pg_am]}}', 'pg_am', max_rows => 1);
+DROP TABLE lost, elsewhere;
+DROP ACCESS METHOD other_heap;
+
 \set wild 'bucket_definitions: {w: {data: [\'SELECT *, _table_suffix AS s FROM "par%" AS p\', "SELECT \'1\' AS id FROM columnless"]}}'
 SELECT E:'wild' AS wild \gset
 SELECT row_key, bucket, output_table, data FROM pgsync_evaluate(:'wild', 'parted_1');
@@ -190,6 +203,30 @@ RESET search_path;
 SELECT current_user = session_user AS myself;
 ALTER TABLE hostile.trap ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 SELECT data FROM pgsync_evaluate(:'trap', 'hostile.trap', '{"id": "i"}');
+
+-- the same where row level security is forced on the owner, for whom no row is there:
+-- a constraint that the planner evaluates, and for a member of the owner a policy
+SET ROLE regress_pgsync_owner;
+SET client_min_messages = warning;
+CREATE FUNCTION hostile.try_check(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT hostile.try('check') $$;
+CREATE TABLE hostile.checked_trap (id text PRIMARY KEY, CHECK (hostile.try_check('x')));
+INSERT INTO hostile.checked_trap VALUES ('i');
+ALTER TABLE hostile.checked_trap ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE TABLE hostile.policy_trap (id text PRIMARY KEY);
+INSERT INTO hostile.policy_trap VALUES ('i');
+ALTER TABLE hostile.policy_trap ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY p ON hostile.policy_trap USING (hostile.try('policy of ' || id));
+RESET client_min_messages;
+RESET ROLE;
+SET constraint_exclusion = on;
+SELECT data FROM pgsync_evaluate('bucket_definitions: {h: {data: ["SELECT * FROM hostile.checked_trap"]}}', 'hostile.checked_trap', '{"id": "i"}');
+RESET constraint_exclusion;
+SELECT data FROM pgsync_evaluate('bucket_definitions: {h: {data: ["SELECT * FROM hostile.policy_trap"]}}', 'hostile.policy_trap');
+GRANT regress_pgsync_owner TO regress_pgsync_caller;
+SET ROLE regress_pgsync_caller;
+SELECT data FROM pgsync_evaluate('bucket_definitions: {h: {data: ["SELECT * FROM hostile.policy_trap"]}}', 'hostile.policy_trap');
+RESET ROLE;
+REVOKE regress_pgsync_owner FROM regress_pgsync_caller;
 ALTER TABLE hostile.trap NO FORCE ROW LEVEL SECURITY;
 
 -- what fails inside leaves nothing changed

@@ -17,6 +17,9 @@ CREATE TABLE blob_id (id bytea PRIMARY KEY, n int);
 CREATE VIEW a_view AS SELECT * FROM lists;
 CREATE MATERIALIZED VIEW a_matview AS SELECT 1 AS id;
 CREATE UNLOGGED TABLE unlogged (id text PRIMARY KEY);
+CREATE FOREIGN DATA WRAPPER nowhere;
+CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
+CREATE FOREIGN TABLE foreign_one (id text) SERVER nowhere;
 CREATE TABLE parted (id int PRIMARY KEY, n int) PARTITION BY RANGE (id);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (100);
 CREATE TABLE wild_a (id text, n int);
@@ -58,7 +61,7 @@ SELECT * FROM findings(queries('', 'SELECT * FROM list', 'SELECT * FROM only_her
 	'SELECT id, nam FROM lists', 'SELECT id, gone FROM own_types', 'SELECT id, zzz FROM "wild%" AS w'));
 
 -- what cannot be replicated, or not whole
-SELECT * FROM findings(queries('', 'SELECT * FROM a_view', 'SELECT * FROM a_matview', 'SELECT * FROM unlogged',
+SELECT * FROM findings(queries('', 'SELECT * FROM a_view', 'SELECT * FROM a_matview', 'SELECT * FROM unlogged', 'SELECT * FROM foreign_one',
 	'SELECT * FROM parted', 'SELECT * FROM pg_catalog.pg_class', 'SELECT * FROM no_key',
 	'SELECT * FROM no_key', 'SELECT * FROM deferred_key', 'SELECT * FROM "wild%" AS w', 'SELECT * FROM blob_id',
 	'SELECT n AS "ID", n AS id FROM parted_1'));
@@ -110,6 +113,12 @@ SELECT count(*), max(message) FILTER (WHERE code = '54000')
 -- fatal ones come alone: nothing is known about the rest
 SELECT level, message FROM pgsync_validate('bucket_definitions: {b: {data: [SELECT * FROM nowhere WHERE foo(1)]}}');
 
+-- what pgsync_deploy() refuses is fatal here, too: a storage version, and what MongoDB would not store
+SELECT level, line, code, message, hint FROM pgsync_validate(E'config: {storage_version: 3}\n' || queries('', 'SELECT * FROM lists'));
+SELECT level, line, code, message FROM pgsync_validate(E'config: {edition: 3, storage_version: 2}\nstreams:\n  s:\n    query: SELECT * FROM lists');
+SELECT level, line, code, message, hint FROM pgsync_validate(E'config: {edition: 3}\nstreams:\n  s:\n    query:\n'
+	'      SELECT * FROM lists WHERE ' || repeat('done AND ', 170) || 'done');
+
 -- the publication
 SET pgsync.publication = 'later';
 ALTER DATABASE contrib_regression RESET pgsync.publication;
@@ -118,12 +127,16 @@ CREATE PUBLICATION later FOR TABLE lists, parted;
 SELECT * FROM findings(queries('', 'SELECT * FROM lists', 'SELECT * FROM full_key', 'SELECT * FROM parted_1'));
 CREATE PUBLICATION narrow FOR TABLE lists (id, name), blob_id WHERE (n > 1) WITH (publish = 'insert');
 SET pgsync.publication = 'narrow';
+SELECT level, message FROM pgsync_validate(queries('', 'SELECT * FROM lists')) WHERE level = 'fatal';
 SELECT * FROM findings(queries('', 'SELECT id, name, done FROM lists', 'SELECT id, n FROM parted_1', 'SELECT * FROM app.only_here',
 	'SELECT hex(id) AS id, n FROM blob_id'));
 CREATE PUBLICATION wide FOR TABLES IN SCHEMA app;
 SET pgsync.publication = 'wide';
 SELECT * FROM findings(queries('', 'SELECT * FROM full_key', 'SELECT * FROM app.only_here'));
-DROP PUBLICATION later, narrow, wide;
+CREATE PUBLICATION filtered FOR TABLE lists, blob_id WHERE (n > 1);
+SET pgsync.publication = 'filtered';
+SELECT level, message FROM pgsync_validate(queries('', 'SELECT * FROM lists'));
+DROP PUBLICATION later, narrow, wide, filtered;
 RESET pgsync.publication;
 
 -- a table that another session holds is not waited for, and a caller needs no privilege on tables
@@ -141,6 +154,9 @@ DROP FUNCTION findings(text), queries(text, text[]);
 DROP EXTENSION pgsync;
 DROP ROLE regress_pgsync_reader;
 DROP MATERIALIZED VIEW a_matview;
+SET client_min_messages = warning;
+DROP FOREIGN DATA WRAPPER nowhere CASCADE;
+RESET client_min_messages;
 DROP VIEW a_view;
 DROP TABLE lists, no_key, full_key, deferred_key, blob_id, unlogged, parted, wild_a, wild_b, own_types;
 DROP TYPE mood;

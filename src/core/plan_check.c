@@ -374,8 +374,8 @@ tables_of(Check *check, const TablePattern *pattern, const SchemaTable **tables,
 	return count;
 }
 
-static void
-cannot_be_replicated(Check *check, const PlanNote *place, const SchemaTable *table)
+const char *
+schema_kind_fault(SchemaTableKind kind, const char **hint)
 {
 	static const struct
 	{
@@ -387,7 +387,8 @@ cannot_be_replicated(Check *check, const PlanNote *place, const SchemaTable *tab
 		[SCHEMA_VIEW] = {"is a view: it cannot be replicated", "Name the tables that it reads."},
 		[SCHEMA_MATERIALIZED_VIEW] = {"is a materialized view: it cannot be replicated",
 		"Name the tables that it reads."},
-		[SCHEMA_FOREIGN] = {"is a foreign table: it cannot be replicated", NULL},
+		[SCHEMA_FOREIGN] = {"is a foreign table: it cannot be replicated",
+		"Keep its rows in a table of this database, and name that one."},
 		[SCHEMA_TEMPORARY] = {"is a temporary table: it cannot be replicated", NULL},
 		[SCHEMA_UNLOGGED] = {"is unlogged: it cannot be replicated",
 		"Use ALTER TABLE ... SET LOGGED."},
@@ -396,8 +397,18 @@ cannot_be_replicated(Check *check, const PlanNote *place, const SchemaTable *tab
 		NULL},
 	};
 
-	check_add(check, SYNC_ERROR_UNSUPPORTED, place, reasons[table->kind].hint, "\"%.*s.%.*s\" %s",
-			  NAMED(table->schema), NAMED(table->name), reasons[table->kind].what);
+	*hint = reasons[kind].hint;
+	return reasons[kind].what;
+}
+
+static void
+cannot_be_replicated(Check *check, const PlanNote *place, const SchemaTable *table)
+{
+	const char *hint;
+	const char *what = schema_kind_fault(table->kind, &hint);
+
+	check_add(check, SYNC_ERROR_UNSUPPORTED, place, hint, "\"%.*s.%.*s\" %s",
+			  NAMED(table->schema), NAMED(table->name), what);
 }
 
 /* how many of the tables that a wildcard matches have a fault, and which is one of them */
@@ -712,11 +723,6 @@ check_publication(Check *check)
 				  "Create the publication, or set \"pgsync.publication\" to an empty string.",
 				  "publication \"%s\" does not exist: every table that the rules name is replicated",
 				  schema->publication);
-	else if (schema->publication_fault != NULL)
-		check_add(check, SYNC_ERROR_UNSUPPORTED, NULL,
-				  "Change it, or set \"pgsync.publication\" to another one or to an empty string.",
-				  "publication \"%s\" cannot be used by pgsync: %s", schema->publication,
-				  schema->publication_fault);
 }
 
 static void

@@ -80,8 +80,10 @@ typedef struct SchemaDescription
 	SchemaTable *tables;
 	const char *publication;	/* NULL: none is to be used */
 	bool		publication_missing;
-	const char *publication_fault;	/* why it cannot be used, or NULL */
 } SchemaDescription;
+
+/* why such a table is not replicated, behind its name; *hint may be NULL.  Not for SCHEMA_TABLE. */
+extern const char *schema_kind_fault(SchemaTableKind kind, const char **hint);
 
 /* every table that a plan reads must be described; others may be */
 extern bool plan_reads_table(const SyncPlan *plan, const char *schema, const char *table);

@@ -81,18 +81,6 @@ begin_call(Size arg_size)
 	return call;
 }
 
-static void
-check_plan(const SyncPlan *plan)
-{
-	int			version = plan_storage_version(plan);
-
-	if (version != 0 && version != 2)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("storage version %d is not supported by pgsync", version),
-				 errhint("Leave \"storage_version\" out of the sync rules.")));
-}
-
 /* Has the stream run; says so if nothing does. */
 static void
 run_deployed(PgsyncShared *shared, int32 stream)
@@ -123,6 +111,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	SyncArena  *arena = rules_arena();
 	BackendCall *call;
 	RulesMessage *messages = NULL;
+	const RulesMessage *findings;
 	const SyncPlan *plan;
 	StorageDeploy *deploy;
 	const char *stored;
@@ -140,11 +129,13 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	plan = rules_plan(rules, arena, &messages);
 	if (plan == NULL)
 		rules_refuse(messages, "Nothing was deployed. pgsync_validate() shows every finding.");
-	check_plan(plan);
-	/* refuses what cannot be used; that there is none is among the findings */
+	/* refuses what cannot be used, in its own words; that there is none is among the findings */
 	(void) publication_state(&preloaded->settings);
+	findings = rules_findings(rules, plan, arena);
+	if (rules_have_fatal(findings))
+		rules_refuse(findings, "Nothing was deployed. pgsync_validate() shows every finding.");
 	rules_warn(messages);
-	rules_warn(rules_findings(rules, plan, arena));
+	rules_warn(findings);
 
 	/* the thread gets copies: this backend may be gone before it ends */
 	stored = plan_stored_json(plan, &stored_len);

@@ -35,6 +35,15 @@ publication_oid(const PgsyncSettings *settings)
 	return get_publication_oid(name, true);
 }
 
+/* also of one that is being dropped */
+static const char *
+relation_name(Oid relid)
+{
+	const char *name = get_rel_name(relid);
+
+	return name != NULL ? name : "?";
+}
+
 static void
 refuse(const char *name, const char *what)
 {
@@ -45,16 +54,17 @@ refuse(const char *name, const char *what)
 			 errhint("Change the publication and deploy the rules again, or set \"pgsync.publication\" to another one or to an empty string; select rows and columns in the sync rules.")));
 }
 
-/* Row filters and column lists of single tables. */
-static void
-refuse_filters(Oid publication, const char *name)
+/* Row filters and column lists of single tables: the first one, or NULL. */
+static char *
+find_filter(Oid publication)
 {
+	char	   *found = NULL;
 	Relation	catalog = table_open(PublicationRelRelationId, AccessShareLock);
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	while (found == NULL && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_publication_rel form = (Form_pg_publication_rel) GETSTRUCT(tuple);
 		TupleDesc	desc = RelationGetDescr(catalog);
@@ -62,14 +72,13 @@ refuse_filters(Oid publication, const char *name)
 		if (form->prpubid != publication)
 			continue;
 		if (!heap_attisnull(tuple, Anum_pg_publication_rel_prqual, desc))
-			refuse(name, psprintf("It has a row filter on table \"%s\".",
-								  get_rel_name(form->prrelid)));
-		if (!heap_attisnull(tuple, Anum_pg_publication_rel_prattrs, desc))
-			refuse(name, psprintf("It has a column list on table \"%s\".",
-								  get_rel_name(form->prrelid)));
+			found = psprintf("has a row filter on table \"%s\"", relation_name(form->prrelid));
+		else if (!heap_attisnull(tuple, Anum_pg_publication_rel_prattrs, desc))
+			found = psprintf("has a column list on table \"%s\"", relation_name(form->prrelid));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
+	return found;
 }
 
 static void
@@ -91,6 +100,7 @@ publication_describe(const char *name, PublicationFacts *facts)
 {
 	HeapTuple	tuple = SearchSysCache1(PUBLICATIONNAME, CStringGetDatum(name));
 	Form_pg_publication form;
+	char	   *filter;
 
 	memset(facts, 0, sizeof(*facts));
 	if (!HeapTupleIsValid(tuple))
@@ -103,6 +113,9 @@ publication_describe(const char *name, PublicationFacts *facts)
 	else if (form->pubviaroot)
 		facts->fault = "it publishes partitions through their root table";
 	ReleaseSysCache(tuple);
+	filter = facts->fault == NULL ? find_filter(facts->oid) : NULL;
+	if (filter != NULL)
+		facts->fault = psprintf("it %s", filter);
 	return true;
 }
 
@@ -112,6 +125,7 @@ publication_state(const PgsyncSettings *settings)
 	PublicationState state = {0};
 	const char *name = *settings->publication;
 	Oid			oid = publication_oid(settings);
+	char	   *filter;
 
 	if (!OidIsValid(oid))
 	{
@@ -119,7 +133,9 @@ publication_state(const PgsyncSettings *settings)
 		return state;
 	}
 	refuse_actions(GetPublication(oid), name);
-	refuse_filters(oid, name);
+	filter = find_filter(oid);
+	if (filter != NULL)
+		refuse(name, psprintf("It %s.", filter));
 	state.used = true;
 	return state;
 }
@@ -136,7 +152,7 @@ refuse_table_filters(Oid publication, const char *name, Oid relid)
 	if (!heap_attisnull(tuple, Anum_pg_publication_rel_prqual, NULL) ||
 		!heap_attisnull(tuple, Anum_pg_publication_rel_prattrs, NULL))
 		refuse(name, psprintf("It has a row filter or a column list on table \"%s\".",
-							  get_rel_name(relid)));
+							  relation_name(relid)));
 	ReleaseSysCache(tuple);
 }
 

@@ -33,8 +33,6 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "core/plan_check.h"
-
 PGSYNC_FUNCTION(pgsync_validate);
 
 /* ---------------------------------------------------------------- rules */
@@ -96,6 +94,14 @@ message_code(SyncErrorCode code)
 		default:
 			return "22023";
 	}
+}
+
+bool
+rules_have_fatal(const RulesMessage *messages)
+{
+	while (messages != NULL && messages->level != RULES_FATAL)
+		messages = messages->next;
+	return messages != NULL;
 }
 
 void
@@ -181,7 +187,6 @@ describe_publication(Catalog *catalog)
 	catalog->schema.publication = arena_string(catalog->arena, name).data;
 	catalog->has_publication = publication_describe(name, &catalog->publication);
 	catalog->schema.publication_missing = !catalog->has_publication;
-	catalog->schema.publication_fault = catalog->publication.fault;
 }
 
 static void
@@ -239,8 +244,8 @@ add_table(Catalog *catalog)
 	return table;
 }
 
-static SchemaTableKind
-table_kind(Form_pg_class form)
+SchemaTableKind
+rules_table_kind(Form_pg_class form)
 {
 	if (form->relkind == RELKIND_VIEW)
 		return SCHEMA_VIEW;
@@ -392,7 +397,7 @@ describe_tables(Catalog *catalog)
 			table = add_table(catalog);
 			table->schema = arena_string(catalog->arena, schema);
 			table->name = arena_string(catalog->arena, NameStr(form->relname));
-			table->kind = table_kind(form);
+			table->kind = rules_table_kind(form);
 			if (is_read)
 				describe_table(catalog, form, table);
 		}
@@ -402,6 +407,38 @@ describe_tables(Catalog *catalog)
 	table_close(relation, AccessShareLock);
 }
 
+/* puts a fatal finding before the others */
+static const RulesMessage *
+add_fatal(SyncArena *arena, const char *message, const char *hint, const RulesMessage *next)
+{
+	RulesMessage *first = arena_new(arena, RulesMessage);
+
+	first->level = RULES_FATAL;
+	sync_error_set(&first->error, SYNC_ERROR_UNSUPPORTED, "%s", message);
+	strlcpy(first->error.hint, hint, sizeof(first->error.hint));
+	first->next = (RulesMessage *) next;
+	return first;
+}
+
+/* what pgsync_deploy() would refuse, whatever tables there are */
+static const RulesMessage *
+add_refusals(Catalog *catalog, const RulesMessage *findings)
+{
+	int			version = plan_storage_version(catalog->plan);
+
+	if (catalog->publication.fault != NULL)
+		findings = add_fatal(catalog->arena,
+							 psprintf("publication \"%s\" cannot be used by pgsync: %s",
+									  catalog->schema.publication, catalog->publication.fault),
+							 "Change it, or set \"pgsync.publication\" to another one or to an empty string.",
+							 findings);
+	if (version != 0 && version != 2)
+		findings = add_fatal(catalog->arena,
+							 psprintf("storage version %d is not supported by pgsync", version),
+							 "Leave \"storage_version\" out of the sync rules.", findings);
+	return findings;
+}
+
 const RulesMessage *
 rules_findings(text *rules, const SyncPlan *plan, SyncArena *arena)
 {
@@ -409,13 +446,17 @@ rules_findings(text *rules, const SyncPlan *plan, SyncArena *arena)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pgsync catalogs",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
+	const RulesMessage *findings;
 
 	describe_publication(&catalog);
 	describe_schemas(&catalog);
 	describe_tables(&catalog);
+	findings = plan_check(plan, VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &catalog.schema,
+						  arena);
+	findings = add_refusals(&catalog, findings);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return plan_check(plan, VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &catalog.schema, arena);
+	return findings;
 }
 
 /* ---------------------------------------------------------------- the function */
