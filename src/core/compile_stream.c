@@ -635,6 +635,31 @@ compile_stream(StreamCompiler *compiler, const ConfigStream *config)
 
 /* ---------------------------------------------------------------- the plan */
 
+static void
+report_too_large(Compiler *compiler)
+{
+	const SyncConfig *config = compiler->config;
+
+	report_node(compiler->report, RULES_FATAL, SYNC_ERROR_LIMIT,
+				config->streams[config->stream_count - 1].node,
+				"the plan of all streams is larger than %d MB: MongoDB would not store it",
+				STORED_PLAN_MAX_BYTES / 1024 / 1024);
+}
+
+/* events are members of a document that is stored with the plan */
+static void
+check_event_names(Compiler *compiler)
+{
+	for (int i = 0; i < compiler->config->event_count; i++)
+	{
+		const ConfigEvent *event = &compiler->config->events[i];
+
+		if (memchr(event->name.data, '\0', event->name.len) != NULL)
+			report_node(compiler->report, RULES_FATAL, SYNC_ERROR_CONFIG, event->node,
+						"an event's name must not contain NUL: MongoDB would not store it");
+	}
+}
+
 /*
  * Runs the plan as it will be stored.  What goes wrong here is our own fault,
  * or a limit that only the whole plan reaches.
@@ -649,6 +674,11 @@ read_back(Compiler *compiler, SyncString json, const RulesOptions *options)
 	if (plan == NULL)
 	{
 		report_node(compiler->report, RULES_FATAL, error.code, NULL, "%s", error.message);
+		return NULL;
+	}
+	if (plan->bson_size > STORED_PLAN_MAX_BSON)
+	{
+		report_too_large(compiler);
 		return NULL;
 	}
 	plan->storage_version = compiler->config->storage_version;
@@ -674,14 +704,13 @@ compile_streams(Compiler *compiler, const RulesOptions *options)
 	for (int i = 0; i < config->stream_count && !report_is_full(compiler->report); i++)
 		compile_stream(streams, &config->streams[i]);
 	warn_unused_ctes(streams, &streams->root_ctes);
+	check_event_names(compiler);
 	if (compiler->report->fatal_count > 0)
 		return NULL;
 	json = stored_plan_json(streams->plan, config, compiler->report->first, compiler->arena);
-	if (json.len > PLAN_MAX_BYTES)
+	if (json.len > STORED_PLAN_MAX_BYTES)
 	{
-		report_node(compiler->report, RULES_FATAL, SYNC_ERROR_LIMIT,
-					config->streams[config->stream_count - 1].node,
-					"the plan of all streams is larger than %d MB", PLAN_MAX_BYTES / 1024 / 1024);
+		report_too_large(compiler);
 		return NULL;
 	}
 	return read_back(compiler, json, options);

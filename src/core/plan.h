@@ -137,6 +137,7 @@ struct SyncPlan
 	int			table_count;	/* everything read, each pattern once */
 	TablePattern *tables;
 	SyncString	stored;			/* edition 3: the JSON it was made from; no data: none */
+	size_t		bson_size;		/* edition 3: of that JSON as a BSON document, at most */
 	PlanNote   *first_note;
 	PlanNote   *last_note;
 };

@@ -705,6 +705,34 @@ read_wrapper(PlanReader *reader, const JsonNode *root)
 		collect_tables(reader, get(root, "eventDescriptors"));
 }
 
+/* bytes of an element and its key, at most; its depth is bounded by json_parse() */
+static size_t
+bson_size(const JsonNode *node, size_t key_len)
+{
+	size_t		size = 1 + key_len + 1;
+	size_t		position = 0;
+	size_t		border = 10;
+	size_t		digits = 1;		/* of the position, which is an array's key */
+
+	if (node->kind == JSON_NUMBER)
+		return size + 8;
+	if (node->kind == JSON_STRING)
+		return size + 4 + node->value.len + 1;
+	if (node->kind != JSON_ARRAY && node->kind != JSON_OBJECT)
+		return size + 1;
+	size += 4 + 1;
+	for (const JsonNode *child = node->first; child != NULL; child = child->next)
+	{
+		if (position++ == border)
+		{
+			border *= 10;
+			digits++;
+		}
+		size += bson_size(child, node->kind == JSON_ARRAY ? digits : child->key.len);
+	}
+	return size;
+}
+
 /* the plan, or NULL with the error set */
 static const SyncPlan *
 read_plan(PlanReader *reader, const char *json, size_t len, const RulesOptions *options)
@@ -730,6 +758,7 @@ read_plan(PlanReader *reader, const char *json, size_t len, const RulesOptions *
 	root = json_parse(text, JSON_NUMBERS_EXACT, reader->arena, reader->error);
 	if (root == NULL)
 		return NULL;
+	reader->plan->bson_size = bson_size(root, 0);
 	read_wrapper(reader, root);
 	return reader->failed ? NULL : reader->plan;
 }

@@ -29,7 +29,7 @@ static void write_expr(PlanWriter *writer, const StoredExpr *expr);
 static bool
 is_full(const PlanWriter *writer)
 {
-	return writer->buffer.len > PLAN_MAX_BYTES;
+	return writer->buffer.len > STORED_PLAN_MAX_BYTES;
 }
 
 static void

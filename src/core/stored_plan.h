@@ -20,8 +20,17 @@
 #include "config.h"
 #include "core.h"
 
-/* JSON_MAX_DEPTH, less what surrounds an expression in the wrapper */
-#define STORED_EXPR_MAX_HEIGHT	900
+/*
+ * What we compile must fit into a document of MongoDB; what others have stored did.
+ * A document has at most 180 levels.  Expressions are at most the 15th from above
+ * (the request's values for an index, in an intersection), and a column's reference
+ * has one more level below itself.
+ */
+#define STORED_EXPR_MAX_HEIGHT	160
+
+/* of the JSON; and of what it is in BSON, where a config of 1 MB stands beside it */
+#define STORED_PLAN_MAX_BYTES	(11 * 1024 * 1024)
+#define STORED_PLAN_MAX_BSON	(14 * 1024 * 1024)
 
 typedef struct StoredExpr StoredExpr;
 typedef struct StoredRelation StoredRelation;
@@ -224,7 +233,7 @@ extern bool stored_querier_equal(const StoredQuerier *a, const StoredQuerier *b)
 
 /*
  * The wrapper of 7.1; messages: what is stored as its errors.  Longer than
- * PLAN_MAX_BYTES, and not whole, if the plan is too large.
+ * STORED_PLAN_MAX_BYTES, and not whole, if the plan is too large.
  */
 extern SyncString stored_plan_json(const StoredPlan *plan, const SyncConfig *config,
 								   const RulesMessage *messages, SyncArena *arena);

@@ -82,7 +82,10 @@ stream_make(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncSt
 	}
 	if (expr->height > STORED_EXPR_MAX_HEIGHT)
 	{
-		stream_fail(text, SYNC_ERROR_LIMIT, offset, "the expression nests too deep");
+		stream_fail(text, SYNC_ERROR_LIMIT, offset,
+					"the expression nests more than %d levels deep: MongoDB would not store it",
+					STORED_EXPR_MAX_HEIGHT);
+		stream_hint(text, "Conditions joined by AND or OR nest too.  Use IN (...) for many values, or several queries.");
 		return NULL;
 	}
 	return expr;

@@ -18,6 +18,9 @@
 
 #define STORAGE_VERSION		2	/* what we write */
 
+/* MongoDB's limit of a document, less what is written to a stream's later */
+#define STREAM_DOCUMENT_LIMIT	(16 * 1024 * 1024 - 64 * 1024)
+
 /* what the transaction works on */
 typedef struct DeployRequest
 {
@@ -138,7 +141,11 @@ build_stream(const DeployRequest *request, bson_t *document, StorageError *error
 	BSON_APPEND_DOCUMENT_BEGIN(document, "parameter_compaction", &compaction);
 	BSON_APPEND_INT64(&compaction, "compacted_before", request->op_head);
 	bson_append_document_end(document, &compaction);
-	return true;
+	if (document->len > STREAM_DOCUMENT_LIMIT)
+		storage_error_set(error, STORAGE_INVALID,
+						  "the sync config and its plan take %u bytes, which is more than a document of MongoDB holds",
+						  (unsigned) document->len);
+	return error->kind == STORAGE_OK;
 }
 
 static void
@@ -214,6 +221,8 @@ static bool
 read_source(MongoContext *context, DeployRequest *request, StorageError *error)
 {
 	uint32_t	len;
+	bson_iter_t plan;
+	bool		has_plan;
 	bool		exists;
 
 	bson_destroy(&request->source);
@@ -227,6 +236,9 @@ read_source(MongoContext *context, DeployRequest *request, StorageError *error)
 		storage_error_set(error, STORAGE_INVALID,
 						  "the document of replication stream %d has no sync config",
 						  (int) request->deploy->source_stream);
+	else
+		(void) stream_document_plan(&request->source, request->deploy->source_stream, &plan,
+									&has_plan, error);
 	return error->kind == STORAGE_OK;
 }
 

@@ -7,16 +7,19 @@
  * libbson's own extended JSON is not used: it gives members like "$date" a
  * meaning, and the name of an event may be that.
  *
- * Invariant: numbers keep their value; whole numbers are int32 where they fit,
- * else int64, as the service's driver writes them.
+ * Invariant: numbers are what the service's driver makes of JavaScript's, which
+ * are doubles all: int32 where one fits, else double.  int64 is never written: the
+ * service would get another kind of number than it has stored itself.
  *
  *-------------------------------------------------------------------------
  */
 #include "mongo/stream_doc.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/json.h"
+#include "core/number.h"
 
 /* ---------------------------------------------------------------- JSON to BSON */
 
@@ -34,6 +37,18 @@ replace_surrogates(SyncString string)
 		if ((unsigned char) text[i] == 0xED && (unsigned char) text[i + 1] >= 0xA0)
 			memcpy(text + i, "\xEF\xBF\xBD", 3);
 	}
+}
+
+static bool
+append_number(bson_t *bson, const char *key, int key_len, SyncValue value)
+{
+	double		number = value.type == SYNC_REAL ? value.real : integer_to_double(value);
+
+	/* -0 is no int32 */
+	if (number >= INT32_MIN && number <= INT32_MAX && number == (double) (int32_t) number &&
+		!(number == 0 && signbit(number)))
+		return bson_append_int32(bson, key, key_len, (int32_t) number);
+	return bson_append_double(bson, key, key_len, number);
 }
 
 static bool append_members(bson_t *bson, const JsonNode *parent);
@@ -55,13 +70,7 @@ append_node(bson_t *bson, const char *key, int key_len, const JsonNode *node)
 			replace_surrogates((SyncString) {node->value.data, node->value.len});
 			return bson_append_utf8(bson, key, key_len, node->value.data, (int) node->value.len);
 		case JSON_NUMBER:
-			if (node->value.type == SYNC_REAL)
-				return bson_append_double(bson, key, key_len, node->value.real);
-			if (node->value.type != SYNC_INTEGER)
-				return false;
-			if (node->value.integer >= INT32_MIN && node->value.integer <= INT32_MAX)
-				return bson_append_int32(bson, key, key_len, (int32_t) node->value.integer);
-			return bson_append_int64(bson, key, key_len, node->value.integer);
+			return append_number(bson, key, key_len, node->value);
 		case JSON_ARRAY:
 			if (!bson_append_array_begin(bson, key, key_len, &child))
 				return false;

@@ -7,7 +7,7 @@
  * Only shapes: when they are written is decided elsewhere.
  *
  * Invariant: a document that breaks the contract in a field that decides about
- * positions or state is refused, never repaired.
+ * positions, state or what the rules are is refused, never repaired.
  *
  *-------------------------------------------------------------------------
  */
@@ -253,8 +253,12 @@ decode_positions(const bson_t *document, StreamDoc *stream)
 
 	stream->state = stream_document_state(document);
 	stream->storage_version = 1;
-	if (read_integer(document, "storage_version", &number))
+	if (!null_or_missing(document, "storage_version"))
+	{
+		if (!read_integer(document, "storage_version", &number))
+			return false;
 		stream->storage_version = (int32_t) number;
+	}
 	stream_document_slot(document, stream->id, stream->slot_name);
 	stream->snapshot_done = read_bool(document, "snapshot_done", false);
 	stream->last_checkpoint = -1;
@@ -291,6 +295,20 @@ copy_texts(StreamDoc *stream, const char *content, size_t content_len, const bso
 }
 
 bool
+stream_document_plan(const bson_t *document, int32_t stream_id, bson_iter_t *plan, bool *has_plan,
+					 StorageError *error)
+{
+	*has_plan = !null_or_missing(document, "serialized_plan");
+	if (!*has_plan)
+		return true;
+	if (find_field(document, "serialized_plan", plan) && BSON_ITER_HOLDS_DOCUMENT(plan))
+		return true;
+	storage_error_set(error, STORAGE_INVALID,
+					  "the stored plan of replication stream %d is not a document", (int) stream_id);
+	return false;
+}
+
+bool
 stream_document_decode(const bson_t *document, StreamDoc *stream, StorageError *error)
 {
 	bson_iter_t field;
@@ -301,7 +319,7 @@ stream_document_decode(const bson_t *document, StreamDoc *stream, StorageError *
 	if (!decode_positions(document, stream))
 	{
 		storage_error_set(error, STORAGE_INVALID,
-						  "the document of replication stream %d has a position that is not one",
+						  "the document of replication stream %d has a position or storage version that is not one",
 						  (int) stream->id);
 		return false;
 	}
@@ -313,7 +331,8 @@ stream_document_decode(const bson_t *document, StreamDoc *stream, StorageError *
 						  (int) stream->id);
 		return false;
 	}
-	has_plan = find_field(document, "serialized_plan", &field) && BSON_ITER_HOLDS_DOCUMENT(&field);
+	if (!stream_document_plan(document, stream->id, &field, &has_plan, error))
+		return false;
 	return copy_texts(stream, content ? content : "", content ? len : 0,
 					  has_plan ? &field : NULL, error);
 }

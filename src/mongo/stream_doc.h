@@ -66,6 +66,13 @@ extern void stream_document_lock(const bson_t *document, char lock_id[LOCK_ID_LE
 /* PROCESSING and nothing written for it yet, as far as the document tells */
 extern bool stream_document_untouched(const bson_t *document);
 
+/*
+ * The field with the stored plan, if there is one.  False, with the error, if it is
+ * something else than a document or null.
+ */
+extern bool stream_document_plan(const bson_t *document, int32_t stream_id, bson_iter_t *plan,
+								 bool *has_plan, StorageError *error);
+
 /* fills everything but tables and binding; false: out of memory or not by the contract */
 extern bool stream_document_decode(const bson_t *document, StreamDoc *stream,
 								   StorageError *error);

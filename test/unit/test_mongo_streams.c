@@ -568,6 +568,7 @@ test_streams_of_others(void **state)
 	Stand	   *stand = *state;
 	StorageListStreams list = {0};
 	StorageDeploy deploy = {0};
+	int64_t		count;
 
 	stand_run(stand, storage_prepare, NULL);
 	/* deployed by the API, untouched: may be bound */
@@ -605,7 +606,39 @@ test_streams_of_others(void **state)
 	assert_field(stand, "sync_rules", "{\"state\": \"PROCESSING\"}", "content", "\"x\"");
 	assert_field(stand, "sync_rules", "{\"state\": \"PROCESSING\"}", "serialized_plan.plan.a",
 				 "{ \"$numberInt\" : \"1\" }");
+
+	/* what is there and no plan is not copied, nor taken for none */
+	command(stand, UPDATE("sync_rules", "{\"_id\": 6}", "{\"$set\": {\"serialized_plan\": \"{}\"}}"));
+	count = count_documents(stand, "sync_rules", "{}");
+	assert_int_equal(stand_try(stand, storage_deploy, &deploy).kind, STORAGE_INVALID);
+	assert_int_equal(count_documents(stand, "sync_rules", "{}"), count);
 	arena_destroy(list.arena);
+}
+
+/* more than a document of MongoDB holds */
+static void
+test_deploy_too_large(void **state)
+{
+	Stand	   *stand = *state;
+	StorageDeploy deploy = {.self = stand->self, .slot_prefix = "powersync_", .content = "x"};
+	size_t		len = 16 * 1024 * 1024;
+	char	   *plan = malloc(len + 16);
+	StorageError error;
+
+	assert_non_null(plan);
+	memset(plan, 'x', len + 16);
+	memcpy(plan, "{\"a\":\"", 6);
+	strcpy(plan + len, "\"}");
+	deploy.plan = plan;
+	stand_run(stand, storage_prepare, NULL);
+	error = stand_try(stand, storage_deploy, &deploy);
+	assert_int_equal(error.kind, STORAGE_INVALID);
+	assert_non_null(strstr(error.message, "more than a document of MongoDB holds"));
+	assert_int_equal(count_documents(stand, "sync_rules", "{}"), 0);
+	/* and what just fits is stored */
+	strcpy(plan + len - 70000, "\"}");
+	stand_run(stand, storage_deploy, &deploy);
+	free(plan);
 }
 
 static void
@@ -824,6 +857,7 @@ main(void)
 		stand_test(test_lock_is_kept),
 		stand_test(test_promotion),
 		stand_test(test_streams_of_others),
+		stand_test(test_deploy_too_large),
 		stand_test(test_record_error),
 		stand_test(test_terminate),
 		stand_test(test_terminate_keeps_lost_slots),

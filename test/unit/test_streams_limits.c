@@ -193,38 +193,63 @@ test_hostile(void **state)
 }
 
 /* a condition that stands in many products makes a small text a large plan */
+static bool
+compile_repeated_list(const char *element, int count)
+{
+	const char *where = repeated("x IN ARRAY[", element, count, ", ", "] AND (a");
+
+	for (int i = 0; i < 60; i++)
+		where = arena_printf(arena, "%s OR a%d", where, i);
+	return compile_text(one_query(arena_printf(arena, "SELECT id FROM t WHERE %s)", where)));
+}
+
 static void
 test_plan_size(void **state)
 {
-	const char *where = repeated("x IN ARRAY[", "'abc'", 20000, ", ", "] AND (a");
-	const char *yaml;
-
 	(void) state;
-	for (int i = 0; i < 60; i++)
-		where = arena_printf(arena, "%s OR a%d", where, i);
-	yaml = one_query(arena_printf(arena, "SELECT id FROM t WHERE %s)", where));
-	assert_false(compile_text(yaml));
+	assert_false(compile_repeated_list("'abc'", 20000));
+	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_non_null(strstr(messages->error.message, "larger than"));
+
+	/* of the largest JSON the BSON fits, unless it is much larger: it numbers what is in a list */
+	assert_true(compile_repeated_list("'abcdefghijklmnopqrst'", 3000));
+	assert_true(compile_repeated_list("NULL", 6000));
+	assert_false(compile_repeated_list("NULL", 8700));
 	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
 	assert_non_null(strstr(messages->error.message, "larger than"));
 }
 
-/* what cannot be read back is refused where it is written */
+static void
+test_event_names(void **state)
+{
+	static const char head[] = "config:\n  edition: 3\nstreams:\n  s:\n    query: SELECT id FROM t\n"
+		"event_definitions:\n";
+
+	(void) state;
+	assert_true(compile_text(arena_printf(arena, "%s  \"a\\x01b\": {payloads: [SELECT id FROM t]}\n", head)));
+	assert_false(compile_text(arena_printf(arena, "%s  \"a\\0b\": {payloads: [SELECT id FROM t]}\n", head)));
+	assert_non_null(strstr(messages->error.message, "must not contain NUL"));
+	assert_int_equal(messages->error.line, 7);
+}
+
+/* what cannot be stored is refused where it is written */
 static void
 test_depth(void **state)
 {
 	(void) state;
-	for (int count = 400; count <= 500; count += 100)
+	for (int count = 75; count <= 85; count += 10)
 	{
 		const char *query = repeated("SELECT id, x", " -> 'k'", count, "", " AS y FROM t");
 
-		assert_int_equal(compile_text(one_query(query)), count == 400);
+		assert_int_equal(compile_text(one_query(query)), count == 75);
 	}
 	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
 	assert_int_equal(messages->error.line, 6);
-	for (int count = 800; count <= 950; count += 150)
+	for (int count = 159; count <= 160; count++)
 		assert_int_equal(compile_text(one_query(repeated("SELECT id FROM t WHERE ", "a = 1", count,
-														 " AND ", ""))), count == 800);
+														 " AND ", ""))), count == 159);
 	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
+	assert_non_null(strstr(messages->error.message, "more than 160 levels"));
 	assert_int_equal(messages->error.line, 6);
 }
 
@@ -286,6 +311,7 @@ main(void)
 		limit_test(test_product_limit),
 		limit_test(test_resolver_limit),
 		limit_test(test_plan_size),
+		limit_test(test_event_names),
 		limit_test(test_depth),
 		limit_test(test_hostile),
 		limit_test(test_out_of_memory),
