@@ -293,16 +293,14 @@ find_newer(MongoContext *context, int32_t after, const SourceIdentity *ours, int
 	return error->kind == STORAGE_OK;
 }
 
-/* Is it still PROCESSING or ACTIVE? */
 static bool
-read_live(MongoContext *context, int32_t stream_id, bool *live, StorageError *error)
+read_state(MongoContext *context, int32_t stream_id, StreamState *state, StorageError *error)
 {
 	bson_t		document;
 	bool		exists;
 	bool		ok = stream_document_read(context, stream_id, &document, &exists, error);
-	StreamState state = ok && exists ? stream_document_state(&document) : STREAM_STATE_UNKNOWN;
 
-	*live = state == STREAM_PROCESSING || state == STREAM_ACTIVE;
+	*state = ok && exists ? stream_document_state(&document) : STREAM_STATE_UNKNOWN;
 	bson_destroy(&document);
 	return ok;
 }
@@ -315,18 +313,21 @@ read_live(MongoContext *context, int32_t stream_id, bool *live, StorageError *er
 static bool
 is_superseded(MongoContext *context, StorageDeploy *deploy, bool *superseded, StorageError *error)
 {
-	bool		live = true;
+	StreamState state = STREAM_PROCESSING;
 
 	*superseded = false;
 	deploy->newer_stream = 0;
+	deploy->stays_served = false;
 	if (deploy->source_stream == 0)
 		return true;
 	/* a copy of another replicator's stream gives way to our own only */
 	if (!find_newer(context, deploy->source_stream, deploy->replaces == 0 ? &deploy->self : NULL,
 					&deploy->newer_stream, error) ||
-		(deploy->replaces != 0 && !read_live(context, deploy->replaces, &live, error)))
+		(deploy->replaces != 0 && !read_state(context, deploy->replaces, &state, error)))
 		return false;
-	*superseded = deploy->newer_stream != 0 || !live;
+	*superseded = deploy->newer_stream != 0 ||
+		(state != STREAM_PROCESSING && state != STREAM_ACTIVE);
+	deploy->stays_served = *superseded && (state == STREAM_ACTIVE || state == STREAM_ERRORED);
 	return true;
 }
 

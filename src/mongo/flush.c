@@ -28,6 +28,24 @@
 
 /* ---------------------------------------------------------------- position */
 
+/*
+ * A single update that did not match, though the document is where it was to bring it:
+ * it was done, its answer was lost, and the driver asked a server that had forgotten it.
+ */
+static bool
+was_done_before(MongoContext *context, const Writer *writer, const StreamPosition *next)
+{
+	const StreamPosition *from = &writer->position;
+	StorageError reason;
+
+	if (context->in_transaction || (next->last_checkpoint_lsn == from->last_checkpoint_lsn &&
+									next->snapshot_lsn == from->snapshot_lsn))
+		return false;
+	memset(&reason, 0, sizeof(reason));
+	explain_mismatch(context, next->last_checkpoint_lsn, next->snapshot_lsn, &reason);
+	return reason.kind == STORAGE_OK;
+}
+
 bool
 write_position(MongoContext *context, Writer *writer, const StreamPosition *next,
 			   bool checkpoint, bool *mismatch, StorageError *error)
@@ -54,6 +72,14 @@ write_position(MongoContext *context, Writer *writer, const StreamPosition *next
 
 	ok = call_update(context, COLLECTION_STREAMS, &filter, &update, false, false, &matched, error);
 	*mismatch = ok && matched == 0;
+	if (*mismatch && was_done_before(context, writer, next))
+	{
+		storage_error_set(error, STORAGE_UNREACHABLE,
+						  "the answer to a write of replication stream %d was lost",
+						  (int) writer->stream_id);
+		error->commit_unknown = true;
+		*mismatch = ok = false;
+	}
 	if (*mismatch)
 	{
 		storage_error_set(error, STORAGE_CHANGED,

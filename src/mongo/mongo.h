@@ -254,7 +254,8 @@ extern void storage_read_start_xid(MongoContext *context, void *arg, StorageErro
  * STOP if PROCESSING; contract 2 "Slot lost"), or 0.  source_stream: take content and
  * plan from this stream instead of content, or 0.  Nothing is deployed then when
  * somebody deployed after it, or when the stream to be replaced is no longer
- * PROCESSING or ACTIVE: stream_id is 0, newer_stream what is to take over, or 0.
+ * PROCESSING or ACTIVE: stream_id is 0, newer_stream what is to take over, or 0;
+ * stays_served: what was to be replaced is served until then.
  * max_copies_per_day > 0: refuse (STORAGE_CHANGED) when this many streams with
  * reason slot_lost have been made of the same deployment in the last 24 h.
  */
@@ -270,6 +271,7 @@ typedef struct StorageDeploy
 	int			max_copies_per_day; /* in */
 	int32_t		stream_id;		/* out */
 	int32_t		newer_stream;	/* out */
+	bool		stays_served;	/* out */
 	char		slot_name[STREAM_SLOT_NAME_LEN];	/* out */
 } StorageDeploy;
 extern void storage_deploy(MongoContext *context, void *arg, StorageError *error);

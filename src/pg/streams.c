@@ -138,12 +138,19 @@ show_unused_slots(Worker *worker, const StorageListStreams *list)
 	LWLockRelease(&worker->shared->lock);
 }
 
+/* why nothing was deployed */
+typedef struct NewerStream
+{
+	int32		id;				/* what takes over; 0: nothing */
+	bool		old_stays_served;	/* until then */
+} NewerStream;
+
 /*
  * Deploys what an existing stream has as a new one of ours; its id.  0: somebody has
  * deployed since, *newer is what counts, or the stream is not live any more.
  */
 static int32
-deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, int32 *newer,
+deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, NewerStream *newer,
 			StorageError *error)
 {
 	StorageDeploy deploy = {0};
@@ -155,7 +162,7 @@ deploy_copy(Worker *worker, int32 source, int32 replaces, bool slot_lost, int32 
 	deploy.slot_lost = slot_lost;
 	deploy.max_copies_per_day = slot_lost ? MAX_REPLACEMENTS_PER_DAY : 0;
 	storage_link_try(worker->storage, storage_deploy, &deploy, sizeof(deploy), error);
-	*newer = deploy.newer_stream;
+	*newer = (NewerStream) {deploy.newer_stream, deploy.stays_served};
 	return deploy.stream_id;
 }
 
@@ -202,7 +209,7 @@ copy_foreign(Worker *worker, const StorageListStreams *list)
 	const StreamSummary *foreign = newest(list, STREAM_PROCESSING, false);
 	StorageError error;
 	int32		id;
-	int32		newer;
+	NewerStream newer;
 
 	if (foreign == NULL)
 		foreign = newest(list, STREAM_ACTIVE, false);
@@ -582,21 +589,21 @@ rest_again(Worker *worker, const StorageListStreams *list, const StreamSummary *
 }
 
 static void pg_attribute_noreturn()
-yield_to_newer(Worker *worker, const char *reason, int32 newer)
+yield_to_newer(Worker *worker, const char *reason, NewerStream newer)
 {
 	int32		id = worker->stream->id;
-	bool		served = newer != 0 && worker->was_active;
+	bool		served = newer.id != 0 && newer.old_stays_served;
 
 	ereport(LOG,
 			(errmsg("pgsync gives up replication stream %d: %s", id, reason),
 			 served ?
 			 errdetail("Replication stream %d was deployed later and takes over; until it is active, stream %d is served as it is.",
-					   newer, id) :
+					   newer.id, id) :
 			 errdetail("The stream has been replaced already.")));
 	/* the newer one needs this entry if there is no other */
-	if (served && worker_request(worker->shared, MyDatabaseId, newer))
+	if (served && worker_request(worker->shared, MyDatabaseId, newer.id))
 		rest_until_active(worker, psprintf("replication stream %d does not go on: %s", id, reason),
-						  newer);
+						  newer.id);
 	worker_finish(worker, PHASE_NONE);
 }
 
@@ -605,7 +612,7 @@ replace_stream(Worker *worker, const char *reason, bool slot_lost, const char *h
 {
 	StorageError error;
 	int32		id;
-	int32		newer;
+	NewerStream newer;
 
 	id = deploy_copy(worker, worker->stream->id, worker->stream->id, slot_lost, &newer, &error);
 	if (error.kind == STORAGE_CHANGED)

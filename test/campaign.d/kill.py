@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 
 import psycopg2                                                 # noqa: E402
+from pymongo.errors import PyMongoError                         # noqa: E402
 
 import load                                                     # noqa: E402
 import oracle                                                   # noqa: E402
@@ -50,11 +51,18 @@ class Ground:
                               rate=15.0 if short else 10.0, large_share=0.03 if short else 0.015)
         with self.db.connect(), self.db.connect() as c:
             self.load.setup(c)
-        oracle.index_for_reading(self.db.mongo)
+        wait_until(self.indexed, 150, 'indexes for the reader: a transaction that was cut off keeps the test server busy for a minute')
         self.reader = load.Reader(self.load, lambda: stand.storage.client(
             socketTimeoutMS=60000, serverSelectionTimeoutMS=2000)[self.db.storage_name])
         self.tag = 0
         self.recoveries, self.phases = [], []
+
+    def indexed(self):
+        try:
+            oracle.index_for_reading(self.db.mongo)
+            return True
+        except PyMongoError:
+            return False
 
     def begin(self):
         self.db.deploy(load.rules('0'))

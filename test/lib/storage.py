@@ -23,7 +23,9 @@ class Storage:
         self.options = list(options)
         self.process = None
         if self.own:
-            self.port = port or free_port(int(os.environ.get('PGSYNC_TEST_STORAGE_PORT', 27451)))
+            # by process: while a server is restarted, another run must not come across its port
+            first = os.environ.get('PGSYNC_TEST_STORAGE_PORT') or 21000 + os.getpid() * 17 % 6000
+            self.port = port or free_port(int(first))
 
     @property
     def uri(self):

@@ -117,6 +117,8 @@ extern void lossy_proxy_lose(LossyProxy *proxy, int losses);
  * server knows: as if it had crashed and did not remember what it had committed.
  */
 extern void lossy_proxy_forget(LossyProxy *proxy, int count);
+/* what is in a request instead of "commitTransaction"; must stay valid */
+extern void lossy_proxy_of(LossyProxy *proxy, const char *needle);
 extern int	lossy_proxy_stop(LossyProxy *proxy);	/* how many answers were lost */
 
 /* reading back */

@@ -547,6 +547,7 @@ struct LossyProxy
 	bool		losing[MAX_PAIRS];	/* the next answer is to a commit */
 	atomic_int	losses;
 	atomic_int	strange;		/* commits after a lost one that are of another session */
+	const char *_Atomic needle; /* what a commit is known by */
 	atomic_int	lost;
 	atomic_bool stop;
 	pthread_t	thread;
@@ -595,6 +596,14 @@ send_all(int fd, const char *data, ssize_t len)
 	return true;
 }
 
+static bool
+is_commit(LossyProxy *proxy, const char *buffer, ssize_t n)
+{
+	const char *needle = atomic_load(&proxy->needle);
+
+	return memmem(buffer, (size_t) n, needle, strlen(needle)) != NULL;
+}
+
 /* side 0: from the client.  A commit is small: one read holds all of it. */
 static void
 forward(LossyProxy *proxy, int i, int side)
@@ -609,13 +618,13 @@ forward(LossyProxy *proxy, int i, int side)
 		close_pair(proxy, i);
 		return;
 	}
-	if (side == 0 && memmem(buffer, (size_t) n, "commitTransaction", 17) != NULL &&
+	if (side == 0 && is_commit(proxy, buffer, n) &&
 		atomic_load(&proxy->losses) > 0)
 	{
 		atomic_fetch_sub(&proxy->losses, 1);
 		proxy->losing[i] = true;
 	}
-	else if (side == 0 && memmem(buffer, (size_t) n, "commitTransaction", 17) != NULL &&
+	else if (side == 0 && is_commit(proxy, buffer, n) &&
 			 atomic_load(&proxy->lost) > 0 && atomic_load(&proxy->strange) > 0)
 	{
 		/* lsid: {id: UUID} */
@@ -669,6 +678,7 @@ lossy_proxy_start(Stand *stand, int losses)
 	for (int i = 0; i < MAX_PAIRS; i++)
 		proxy->pairs[i][0] = proxy->pairs[i][1] = -1;
 	atomic_init(&proxy->losses, losses);
+	atomic_init(&proxy->needle, "commitTransaction");
 	proxy->listen_fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(bind(proxy->listen_fd, (struct sockaddr *) &address, sizeof(address)), 0);
 	assert_int_equal(listen(proxy->listen_fd, 16), 0);
@@ -683,6 +693,12 @@ void
 lossy_proxy_lose(LossyProxy *proxy, int losses)
 {
 	atomic_store(&proxy->losses, losses);
+}
+
+void
+lossy_proxy_of(LossyProxy *proxy, const char *needle)
+{
+	atomic_store(&proxy->needle, needle);
 }
 
 void

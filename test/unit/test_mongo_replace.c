@@ -48,6 +48,13 @@ replace(Stand *stand, int32_t id, bool slot_lost, int32_t *newer)
 
 	stand_run(stand, storage_deploy, &deploy);
 	*newer = deploy.newer_stream;
+	if (deploy.stream_id == 0)
+	{
+		char		filter[60];
+
+		snprintf(filter, sizeof(filter), "{\"_id\": %d, \"state\": \"ERRORED\"}", (int) id);
+		assert_int_equal(deploy.stays_served, count_documents(stand, "sync_rules", filter));
+	}
 	return deploy.stream_id;
 }
 

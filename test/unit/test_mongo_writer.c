@@ -454,6 +454,37 @@ test_forgotten_commit(void **state)
 	source_table_release(table);
 }
 
+/* The same with a position that is written by itself: nobody else has written it. */
+static void
+test_forgotten_position(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	LossyProxy *proxy;
+	StorageError error;
+
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 0);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, NULL);
+	lossy_proxy_of(proxy, "last_checkpoint_lsn");
+	lossy_proxy_forget(proxy, 1);
+	lossy_proxy_lose(proxy, 1);
+	add(stand, WRITE_KEEPALIVE, 0x200);
+	error = failure(stand);
+	assert_int_equal(error.kind, STORAGE_UNREACHABLE);
+	assert_true(error.commit_unknown);
+	stand_stop(stand);
+	assert_int_equal(lossy_proxy_stop(proxy), 1);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+	stand_open(stand, 1);
+	assert_int_equal(stream_stored_lsn(stand->stream), 0x200);
+	stand_write(stand, NULL);
+	add(stand, WRITE_KEEPALIVE, 0x300);
+	assert_int_equal(stored(stand).checkpoint_lsn, 0x300);
+}
+
 /* The storage goes away: that is said at once, long before the writer gives up. */
 static void
 test_waiting_is_shown(void **state)
@@ -505,6 +536,7 @@ main(void)
 		stand_test(test_write_conflicts),
 		stand_test(test_lost_commit_answers),
 		stand_test(test_forgotten_commit),
+		stand_test(test_forgotten_position),
 		stand_test(test_waiting_is_shown),
 	};
 
