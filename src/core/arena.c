@@ -44,6 +44,7 @@
 #define ARENA_ALIGN			16
 #define ARENA_FIRST_BLOCK	((size_t) 8 * 1024)
 #define ARENA_LAST_BLOCK	((size_t) 1024 * 1024)	/* blocks double up to this size */
+#define ARENA_POLL_EVERY	256		/* allocations */
 
 typedef struct ArenaBlock
 {
@@ -64,6 +65,9 @@ struct SyncArena
 	size_t		budget;			/* 0 = none */
 	size_t		limit;			/* of used, for the work in hand; 0 = none */
 	bool		limit_reached;
+	bool		(*cancel) (void);	/* whether the work in hand is to end; NULL: none asks */
+	bool		cancelled;
+	unsigned	asked;			/* allocations since the work began */
 	size_t		next_size;		/* of the next block */
 	ArenaGuard *guard;
 	void		(*exhausted) (void);	/* called where there is no guard */
@@ -160,6 +164,42 @@ bool
 arena_limit_reached(const SyncArena *arena)
 {
 	return arena->limit_reached;
+}
+
+/* what is done inside other work is not charged to it */
+void
+arena_work_begin(SyncArena *arena, ArenaWork *outer, size_t more, bool (*cancel) (void))
+{
+	*outer = (ArenaWork) {arena->limit, arena->used, arena->limit_reached, arena->cancel,
+	arena->cancelled};
+	arena_limit(arena, more);
+	if (cancel != NULL)
+		arena->cancel = cancel;
+	arena->cancelled = false;
+}
+
+void
+arena_work_end(SyncArena *arena, const ArenaWork *outer)
+{
+	arena->limit = outer->limit == 0 ? 0 : outer->limit + (arena->used - outer->used);
+	arena->limit_reached = outer->limit_reached;
+	arena->cancel = outer->cancel;
+	arena->cancelled = outer->cancelled;
+}
+
+bool
+arena_cancelled(const SyncArena *arena)
+{
+	return arena->cancelled;
+}
+
+void
+arena_poll(SyncArena *arena)
+{
+	if (arena->cancel == NULL || (!arena->cancelled && !arena->cancel()))
+		return;
+	arena->cancelled = true;
+	arena_fail(arena);
 }
 
 void
@@ -262,6 +302,8 @@ arena_alloc(SyncArena *arena, size_t size)
 
 	if (size > SIZE_MAX - ARENA_ALIGN - ARENA_GAP)
 		arena_fail(arena);
+	if (arena->cancel != NULL && (arena->cancelled || ++arena->asked % ARENA_POLL_EVERY == 0))
+		arena_poll(arena);
 	/* an empty value gets an address of its own */
 	need = ((size == 0 ? 1 : size) + ARENA_GAP + ARENA_ALIGN - 1) & ~(size_t) (ARENA_ALIGN - 1);
 
@@ -320,6 +362,18 @@ arena_grow(SyncArena *arena, void *ptr, size_t old_size, size_t new_size)
 	result = arena_alloc(arena, new_size);
 	memcpy(result, ptr, old_size);
 	return result;
+}
+
+void *
+arena_make_room(SyncArena *arena, void *array, size_t item_size, int count)
+{
+	size_t		size = item_size * (size_t) count;
+
+	if (count == 0)
+		return arena_alloc(arena, item_size * 4);
+	if (count < 4 || (count & (count - 1)) != 0)
+		return array;
+	return arena_grow(arena, array, size, 2 * size);
 }
 
 char *

@@ -26,7 +26,7 @@ typedef struct Binder
 	ExprScope	scope;
 	SyncArena  *arena;
 	TableBinding *binding;
-	HashIndex	names;			/* of the fields of the source in hand */
+	NameIndex	names;			/* of the fields of the source in hand */
 } Binder;
 
 static SyncString
@@ -147,19 +147,13 @@ bind_where(Binder *binder, const PlanSource *plan, BoundSource *source)
 
 /* ---------------------------------------------------------------- items */
 
-/* the oldest field of the name, or NULL */
+/* the field of the name, or NULL */
 static BoundField *
 find_field(Binder *binder, BoundSource *source, SyncString name)
 {
-	BoundField *field = NULL;
+	int			i = name_index_find(&binder->names, name);
 
-	for (int i = hash_index_first(&binder->names, hash_text(0, name)); i >= 0;
-		 i = hash_index_next(&binder->names, i))
-	{
-		if (sync_string_equal(source->fields[i].name, name))
-			field = &source->fields[i];
-	}
-	return field;
+	return i >= 0 ? &source->fields[i] : NULL;
 }
 
 static BoundField *
@@ -175,7 +169,17 @@ add_field(Binder *binder, BoundSource *source, SyncString name)
 	field->name = copy_string(name, binder->arena);
 	field->position = -1;
 	field->fallback = -1;
-	hash_index_add(&binder->names, hash_text(0, name), binder->arena);
+	field->next_same = -1;
+	return field;
+}
+
+/* one that find_field() finds: no field has the name yet */
+static BoundField *
+add_named_field(Binder *binder, BoundSource *source, SyncString name)
+{
+	BoundField *field = add_field(binder, source, name);
+
+	name_index_add(&binder->names, field->name, source->field_count - 1, binder->arena);
 	return field;
 }
 
@@ -187,7 +191,7 @@ bind_item(Binder *binder, BoundSource *source, const PlanItem *item)
 	BoundField *field = find_field(binder, source, item->name);
 
 	if (field == NULL)
-		field = add_field(binder, source, item->name);
+		field = add_named_field(binder, source, item->name);
 	else if (field->expr != NULL)
 		source->checks[source->check_count++] = field->expr;
 	field->expr = expr->kind == EXPR_POSITION ? NULL : expr;
@@ -214,7 +218,7 @@ bind_star(Binder *binder, BoundSource *source)
 		field = find_field(binder, source, name);
 		if (field == NULL)
 		{
-			field = add_field(binder, source, name);
+			field = add_named_field(binder, source, name);
 			field->position = i;
 		}
 		else if (field->expr != NULL || field->position != i)
@@ -230,15 +234,10 @@ static void
 bind_assignment(Binder *binder, BoundSource *source, SyncString name, const Expr *expr,
 				int position)
 {
-	BoundField *first = find_field(binder, source, name);
 	BoundField *field = add_field(binder, source, name);
 
 	field->expr = expr;
 	field->position = position;
-	field->repeated = first != NULL;
-	if (first != NULL)
-		first->repeated = true;
-	source->has_repeated |= field->repeated;
 }
 
 static void
@@ -260,39 +259,74 @@ bind_compiled_item(Binder *binder, BoundSource *source, const PlanItem *item)
 		bind_assignment(binder, source, item->name, expr, -1);
 }
 
-/* names that are array indexes come first, ascending; the rest keeps its order */
-static int
-compare_fields(const void *a, const void *b)
+/* a field whose name is an array index */
+typedef struct IndexField
 {
-	const BoundField *x = a;
-	const BoundField *y = b;
-	uint32_t	x_index = 0;
-	uint32_t	y_index = 0;
-	bool		x_is_index = text_array_index(x->name, &x_index);
-	bool		y_is_index = text_array_index(y->name, &y_index);
+	uint32_t	index;
+	int			position;
+} IndexField;
 
-	if (x_is_index != y_is_index)
-		return x_is_index ? -1 : 1;
-	if (x_is_index)
-		return x_index < y_index ? -1 : x_index > y_index;
-	return 0;
+static int
+compare_index_fields(const void *a, const void *b)
+{
+	const IndexField *x = a;
+	const IndexField *y = b;
+
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* insertion sort: stable, and most queries have nothing to move */
+/* names that are array indexes come first, ascending; the rest keeps its order */
 static void
-sort_fields(BoundSource *source)
+sort_fields(BoundSource *source, SyncArena *arena)
 {
-	for (int i = 1; i < source->field_count; i++)
-	{
-		BoundField	field = source->fields[i];
-		int			j = i;
+	IndexField *indexes = arena_array(arena, IndexField, (size_t) source->field_count + 1);
+	BoundField *fields = source->fields;
+	int			index_count = 0;
+	int			count;
 
-		while (j > 0 && compare_fields(&source->fields[j - 1], &field) > 0)
+	for (int i = 0; i < source->field_count; i++)
+	{
+		if (text_array_index(fields[i].name, &indexes[index_count].index))
+			indexes[index_count++].position = i;
+	}
+	if (index_count == 0)
+		return;
+	qsort(indexes, (size_t) index_count, sizeof(*indexes), compare_index_fields);
+	source->fields = arena_array(arena, BoundField, (size_t) source->field_count);
+	for (count = 0; count < index_count; count++)
+		source->fields[count] = fields[indexes[count].position];
+	for (int i = 0; i < source->field_count; i++)
+	{
+		uint32_t	ignored;
+
+		if (!text_array_index(fields[i].name, &ignored))
+			source->fields[count++] = fields[i];
+	}
+}
+
+/* fields with the same name know of each other */
+static void
+chain_fields(Binder *binder, BoundSource *source)
+{
+	int		   *newest = arena_array(binder->arena, int, (size_t) source->field_count);
+
+	for (int i = 0; i < source->field_count; i++)
+	{
+		BoundField *field = &source->fields[i];
+		int			first = name_index_find(&binder->names, field->name);
+
+		if (first < 0)
 		{
-			source->fields[j] = source->fields[j - 1];
-			j--;
+			name_index_add(&binder->names, field->name, i, binder->arena);
+			newest[i] = i;
+			continue;
 		}
-		source->fields[j] = field;
+		source->fields[newest[first]].next_same = i;
+		newest[first] = i;
+		field->again = true;
+		source->has_repeated = true;
 	}
 }
 
@@ -305,7 +339,7 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 		capacity += plan->items[i].expr != NULL ? 1 : (size_t) binder->scope.row_type->column_count;
 	source->fields = arena_array(binder->arena, BoundField, capacity);
 	source->checks = arena_array(binder->arena, const Expr *, (size_t) plan->item_count);
-	binder->names = (HashIndex) {0};
+	binder->names = (NameIndex) {.names = NULL};
 	for (int i = 0; i < plan->item_count; i++)
 	{
 		if (plan->rules == SOURCE_COMPILED)
@@ -315,7 +349,9 @@ bind_items(Binder *binder, const PlanSource *plan, BoundSource *source)
 		else
 			bind_star(binder, source);
 	}
-	sort_fields(source);
+	sort_fields(source, binder->arena);
+	if (plan->rules == SOURCE_COMPILED)
+		chain_fields(binder, source);
 
 	source->id_field = -1;
 	source->json_key_bytes = 2;

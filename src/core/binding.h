@@ -23,7 +23,8 @@ typedef struct BoundField
 	const Expr *expr;
 	int			position;
 	int			fallback;
-	bool		repeated;		/* compiled sources: other fields have the same name */
+	int			next_same;		/* compiled sources: the next field with the same name, or -1 */
+	bool		again;			/* compiled sources: an earlier one has the same name */
 } BoundField;
 
 typedef struct BoundSource

@@ -3,7 +3,8 @@
  * bson_json.c
  *	  BSON bytes of lookups and parameter rows as JSON text, for people.
  *
- * Does not check what it need not: the bytes are our own.
+ * Does not decide what the bytes must look like: what is no BSON of those kinds
+ * is refused, or shown as far as it goes.
  *
  * Invariant: nothing outside the given bytes is read, whatever they are.
  *

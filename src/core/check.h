@@ -32,6 +32,7 @@ typedef struct Check
 	uint64_t	work;			/* names compared so far: nothing can interrupt us */
 	size_t		slot_count;		/* notes by what they are about; a power of two */
 	const PlanNote **slots;
+	const PlanNote **tables;	/* the first note of each table, in as many slots */
 } Check;
 
 /* ---- plan_check.c */

@@ -218,7 +218,8 @@ suggest_comparison(Check *check, const SchemaColumn *column, const Expr *other, 
 		case SCHEMA_TIMESTAMP:
 		case SCHEMA_TIMESTAMPTZ:
 		case SCHEMA_DATE:
-			return check_hint(check, "Compare unixepoch(%s), or compare with a text.", check_quoted(check, column->name));
+			return check_hint(check, "Compare unixepoch(%s), or compare with a text.",
+							  check_quoted(check, column->name));
 		case SCHEMA_NUMERIC:
 			return check_hint(check, "Compare CAST(%s AS numeric).", check_quoted(check, column->name));
 		case SCHEMA_TEXT:

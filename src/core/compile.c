@@ -89,6 +89,13 @@ compile_note_column(Compiler *compiler, const TablePattern *table, SyncString co
 }
 
 void
+compile_note_connection(Compiler *compiler, const TablePattern *table, SyncString connection,
+						const YamlNode *node, uint32_t offset)
+{
+	add_note(compiler, NOTE_CONNECTION, table, node, offset)->connection = connection;
+}
+
+void
 compile_note_condition(Compiler *compiler, const TablePattern *table, const void *about,
 					   const YamlNode *node, uint32_t offset)
 {
@@ -245,13 +252,6 @@ compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *patte
 	query->table_name = sql_name_string(sql_name_is_set(&source->alias) ? &source->alias :
 										&source->name);
 	return true;
-}
-
-static bool
-pattern_equal(const TablePattern *a, const TablePattern *b)
-{
-	return sync_string_equal(a->table, b->table) && sync_string_equal(a->schema, b->schema) &&
-		sync_string_equal(a->connection, b->connection);
 }
 
 void

@@ -122,6 +122,8 @@ extern void compile_note_table(Compiler *compiler, const TablePattern *table,
 							   const YamlNode *node, uint32_t offset);
 extern void compile_note_column(Compiler *compiler, const TablePattern *table, SyncString column,
 								const Expr *about, const YamlNode *node, uint32_t offset);
+extern void compile_note_connection(Compiler *compiler, const TablePattern *table,
+									SyncString connection, const YamlNode *node, uint32_t offset);
 extern void compile_note_condition(Compiler *compiler, const TablePattern *table,
 								   const void *about, const YamlNode *node, uint32_t offset);
 
@@ -180,6 +182,7 @@ extern SyncString compile_output_table(const SqlSource *source);
 
 /* after the others, as it gives the plan's arrays room of its own */
 extern void compile_alpha_streams(Compiler *compiler);
+
 /* ---- compile_stream.c */
 
 /*

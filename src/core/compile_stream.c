@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "stream_compile.h"
+#include "text.h"
 
 /* a resolver, merged with those that ask for the same */
 typedef struct StreamEntry
@@ -137,40 +138,25 @@ stream_parse(StreamCompiler *compiler, const ConfigSql *sql, StreamText *text)
 
 /* ---------------------------------------------------------------- CTEs */
 
-static bool
-same_name(SyncString a, SyncString b)
-{
-	if (a.len != b.len)
-		return false;
-	for (uint32_t i = 0; i < a.len; i++)
-	{
-		char		x = a.data[i];
-		char		y = b.data[i];
-
-		if ((x >= 'A' && x <= 'Z' ? x + 32 : x) != (y >= 'A' && y <= 'Z' ? y + 32 : y))
-			return false;
-	}
-	return true;
-}
-
 StreamCte *
 stream_find_cte(const StreamScope *scope, const SqlName *name)
 {
 	StreamCompiler *compiler = scope->text->compiler;
 	const StreamCteList *lists[] = {&compiler->ctes, &compiler->root_ctes};
+	SyncString	lower;
 
-	for (int i = 0; i < 2 && !scope->in_cte; i++)
+	if (scope->in_cte || (compiler->ctes.count == 0 && compiler->root_ctes.count == 0))
+		return NULL;
+	lower = text_ascii_lower(sql_name_string(name), compiler->arena);
+	for (int i = 0; i < 2; i++)
 	{
-		for (int j = 0; j < lists[i]->count; j++)
-		{
-			StreamCte  *cte = &lists[i]->items[j];
+		int			found = name_index_find(&lists[i]->index, lower);
 
-			if (!same_name(cte->config->name, sql_name_string(name)))
-				continue;
-			cte->used = true;
-			compiler->failed |= cte->broken;
-			return cte;
-		}
+		if (found < 0)
+			continue;
+		lists[i]->items[found].used = true;
+		compiler->failed |= lists[i]->items[found].broken;
+		return &lists[i]->items[found];
 	}
 	return NULL;
 }
@@ -178,12 +164,15 @@ stream_find_cte(const StreamScope *scope, const SqlName *name)
 static StreamCteList
 read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
 {
-	StreamCteList list = {0, arena_array(compiler->arena, StreamCte, (size_t) config->count)};
+	StreamCteList list = {.items = arena_array(compiler->arena, StreamCte, (size_t) config->count)};
 
 	for (; list.count < config->count; list.count++)
 	{
 		StreamCte  *cte = &list.items[list.count];
+		SyncString	name = text_ascii_lower(config->items[list.count].name, compiler->arena);
 
+		if (name_index_find(&list.index, name) < 0)
+			name_index_add(&list.index, name, list.count, compiler->arena);
 		cte->config = &config->items[list.count];
 		compiler->failed = false;
 		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
@@ -221,11 +210,19 @@ want_primary(StreamQuery *query, StoredRelation *relation, uint32_t offset)
 }
 
 static void
+append_column(StreamQuery *query, StoredColumn column)
+{
+	query->columns = arena_make_room(query->compiler->arena, query->columns,
+									 sizeof(*query->columns), query->column_count);
+	query->columns[query->column_count++] = column;
+}
+
+static void
 add_column(StreamQuery *query, const StoredExpr *expr, SyncString alias, uint32_t offset)
 {
 	StreamInputs inputs = {.request = false};
 
-	query->columns[query->column_count++] = (StoredColumn) {expr, alias};
+	append_column(query, (StoredColumn) {expr, alias});
 	stream_add_inputs(&inputs, expr);
 	if (inputs.request)
 		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
@@ -237,7 +234,7 @@ add_column(StreamQuery *query, const StoredExpr *expr, SyncString alias, uint32_
 		want_primary(query, inputs.first, offset);
 }
 
-/* a subquery's columns one by one; room for them was made by count_columns() */
+/* a subquery's columns one by one */
 static void
 add_star_of(StreamQuery *query, const StreamName *source, uint32_t offset)
 {
@@ -245,13 +242,14 @@ add_star_of(StreamQuery *query, const StreamName *source, uint32_t offset)
 		return;
 	if (source->relation != NULL)
 	{
-		query->columns[query->column_count++] = (StoredColumn) {.expr = NULL};
+		append_column(query, (StoredColumn) {.expr = NULL});
 		want_primary(query, source->relation, offset);
 		return;
 	}
 	for (int i = 0; i < source->column_count; i++)
 	{
-		if (source->columns[i].expr != NULL)
+		if (source->columns[i].expr != NULL &&
+			stream_charge(&query->text, offset, source->columns[i].expr->size))
 			add_column(query, source->columns[i].expr, source->columns[i].name, offset);
 	}
 }
@@ -285,26 +283,11 @@ star_source(const StreamScope *scope, const SqlExpr *star)
 	return NULL;
 }
 
-static size_t
-count_columns(const StreamScope *scope, const SqlSelect *select)
-{
-	size_t		widest = 1;
-
-	for (int i = 0; i < scope->name_count; i++)
-	{
-		if ((size_t) scope->names[i].column_count > widest)
-			widest = (size_t) scope->names[i].column_count;
-	}
-	return widest * (size_t) select->item_count;
-}
-
 static void
 compile_items(StreamQuery *query, const StreamScope *scope, const SqlSelect *select)
 {
 	bool		renamed = false;
 
-	query->columns = arena_array(query->compiler->arena, StoredColumn,
-								 count_columns(scope, select));
 	for (int i = 0; i < select->item_count && !query->compiler->exhausted; i++)
 	{
 		const SqlItem *item = &select->items[i];
@@ -372,7 +355,6 @@ intern_source(StreamCompiler *compiler, StoredSource *source)
 	StoredPlan *plan = compiler->plan;
 	StoredSource ***list = source->is_index ? &plan->indexes : &plan->sources;
 	int		   *count = source->is_index ? &plan->index_count : &plan->source_count;
-	size_t		size = sizeof(**list) * (size_t) *count;
 	StoredSource **chain;
 
 	source->hash = stored_source_hash(source);
@@ -384,10 +366,7 @@ intern_source(StreamCompiler *compiler, StoredSource *source)
 	}
 	source->chain = *chain;
 	*chain = source;
-
-	/* grown when full: at powers of two */
-	if ((*count & (*count - 1)) == 0)
-		*list = arena_grow(compiler->arena, *list, size, 2 * size + sizeof(**list));
+	*list = arena_make_room(compiler->arena, *list, sizeof(**list), *count);
 	source->position = *count;
 	(*list)[(*count)++] = source;
 	return source;
@@ -397,7 +376,6 @@ static StoredBucket *
 intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
 {
 	StoredPlan *plan = compiler->plan;
-	size_t		size = sizeof(*plan->buckets) * (size_t) plan->bucket_count;
 	StoredBucket **chain;
 
 	bucket->hash = stored_bucket_hash(bucket);
@@ -409,9 +387,8 @@ intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
 	}
 	bucket->chain = *chain;
 	*chain = bucket;
-	if ((plan->bucket_count & (plan->bucket_count - 1)) == 0)
-		plan->buckets = arena_grow(compiler->arena, plan->buckets, size,
-								   2 * size + sizeof(*plan->buckets));
+	plan->buckets = arena_make_room(compiler->arena, plan->buckets, sizeof(*plan->buckets),
+									plan->bucket_count);
 	bucket->position = plan->bucket_count;
 	plan->buckets[plan->bucket_count++] = bucket;
 	return bucket;
@@ -422,16 +399,13 @@ intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
 static void
 add_bucket_source(StreamCompiler *compiler, StoredBucket *bucket, StoredSource *source)
 {
-	size_t		size = sizeof(*bucket->sources) * (size_t) bucket->source_count;
-
 	for (int i = 0; i < bucket->source_count; i++)
 	{
 		if (bucket->sources[i] == source)
 			return;
 	}
-	if ((bucket->source_count & (bucket->source_count - 1)) == 0)
-		bucket->sources = arena_grow(compiler->arena, bucket->sources, size,
-									 2 * size + sizeof(*bucket->sources));
+	bucket->sources = arena_make_room(compiler->arena, bucket->sources, sizeof(*bucket->sources),
+									  bucket->source_count);
 	bucket->sources[bucket->source_count++] = source;
 }
 
@@ -448,7 +422,6 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	StoredBucket *bucket;
 	SyncBuffer	name;
 	int			number = builder->number++;
-	size_t		size = sizeof(*builder->entries) * (size_t) builder->count;
 
 	for (int i = 0; i < querier->lookup_count; i++)
 	{
@@ -479,9 +452,8 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	buffer_append_int(&name, number);
 	bucket->name = buffer_string(&name);
 	add_bucket_source(compiler, bucket, source);
-	if ((builder->count & (builder->count - 1)) == 0)
-		builder->entries = arena_grow(compiler->arena, builder->entries, size,
-									  2 * size + sizeof(*builder->entries));
+	builder->entries = arena_make_room(compiler->arena, builder->entries,
+									   sizeof(*builder->entries), builder->count);
 	builder->entries[builder->count++] = (StreamEntry) {*querier, bucket, resolver->text};
 }
 
@@ -513,8 +485,10 @@ add_value_use(Use *use, const StoredValue *value)
 {
 	if (value->kind == VALUE_OF_REQUEST)
 		add_expr_use(use, value->expr);
-	else if (value->kind == VALUE_OF_LOOKUP)
+	else if (value->kind == VALUE_OF_LOOKUP && !value->lookup->seen)
 	{
+		/* lookups are a graph: two keys can come from one that needs two of the next */
+		value->lookup->seen = true;
 		if (value->lookup->function != NULL)
 			add_expr_use(use, value->lookup->function->input);
 		for (int i = 0; i < value->lookup->value_count; i++)
@@ -546,6 +520,49 @@ check_dangerous(const StoredQuerier *querier, const StreamText *text)
 
 /* ---------------------------------------------------------------- streams */
 
+static int64_t
+size_of_all(const StoredExpr *const *exprs, int count)
+{
+	int64_t		size = 0;
+
+	for (int i = 0; i < count; i++)
+		size += exprs[i]->size;
+	return size;
+}
+
+static int64_t
+source_size(const StoredSource *source)
+{
+	int64_t		size = 1 + size_of_all(source->filters, source->filter_count) +
+		size_of_all(source->keys, source->key_count) +
+		size_of_all(source->outputs, source->output_count);
+
+	for (int i = 0; i < source->function_count; i++)
+		size += source->functions[i]->input->size;
+	for (int i = 0; i < source->column_count; i++)
+		size += source->columns[i].expr != NULL ? source->columns[i].expr->size : 1;
+	return size;
+}
+
+/* a condition can be part of every product: false, reported, when that comes to too much */
+static bool
+charge_sources(StreamCompiler *compiler, const StreamResolver *resolver)
+{
+	arena_poll(compiler->arena);
+	compiler->walked += source_size(resolver->source);
+	for (int i = 0; i < resolver->querier.lookup_count; i++)
+	{
+		if (resolver->querier.lookups[i]->index != NULL)
+			compiler->walked += source_size(resolver->querier.lookups[i]->index);
+	}
+	if (compiler->walked <= STREAM_MAX_WALKED)
+		return true;
+	compiler->exhausted = true;
+	stream_fail(resolver->text, SYNC_ERROR_LIMIT, resolver->text->script->first->offset,
+				"the streams are too large once each OR inside an AND is multiplied out");
+	return false;
+}
+
 static void
 resolve_query(StreamBuilder *builder, StreamQuery *query, const StreamCondition *conditions)
 {
@@ -560,8 +577,11 @@ resolve_query(StreamBuilder *builder, StreamQuery *query, const StreamCondition 
 	{
 		if (builder->full)
 			return;
-		if (stream_resolve(query, &products.items[i], &resolver) && !compiler->failed)
-			add_resolver(builder, &resolver);
+		if (!stream_resolve(query, &products.items[i], &resolver) || compiler->failed)
+			continue;
+		if (!charge_sources(compiler, &resolver))
+			return;
+		add_resolver(builder, &resolver);
 	}
 }
 

@@ -47,7 +47,8 @@ typedef enum SyncErrorCode
 	SYNC_ERROR_NO_TABLE,		/* findings of plan_check.c: the database has no such table, */
 	SYNC_ERROR_NO_COLUMN,		/* the table no such column, */
 	SYNC_ERROR_TYPE,			/* a column is of another kind than the rules take it for */
-	SYNC_ERROR_VALUE			/* a row's value cannot be evaluated */
+	SYNC_ERROR_VALUE,			/* a row's value cannot be evaluated */
+	SYNC_ERROR_CANCELLED		/* whoever waits for the result does not want it any more */
 } SyncErrorCode;
 
 /* line and column count from 1; 0 = unknown */
@@ -82,10 +83,34 @@ extern size_t arena_used(const SyncArena *arena);	/* bytes taken from malloc */
 extern void arena_limit(SyncArena *arena, size_t more);
 extern bool arena_limit_reached(const SyncArena *arena);
 
+/*
+ * Work with a limit of its own, which can be cancelled: cancel() (NULL: as
+ * around it) is asked every so many allocations, and by arena_poll() in loops
+ * that allocate little.  Once it says yes, allocating fails, and
+ * arena_cancelled() tells why.  It must have no effect of its own.
+ */
+typedef struct ArenaWork
+{
+	size_t		limit;
+	size_t		used;
+	bool		limit_reached;
+	bool		(*cancel) (void);
+	bool		cancelled;
+} ArenaWork;
+
+/* *outer keeps what was set around it, for arena_work_end() */
+extern void arena_work_begin(SyncArena *arena, ArenaWork *outer, size_t more,
+							 bool (*cancel) (void));
+extern void arena_work_end(SyncArena *arena, const ArenaWork *outer);
+extern bool arena_cancelled(const SyncArena *arena);
+extern void arena_poll(SyncArena *arena);
+
 extern void *arena_alloc(SyncArena *arena, size_t size);	/* 16-byte aligned, not cleared */
 extern void *arena_alloc0(SyncArena *arena, size_t size);	/* cleared */
 /* grows in place if ptr was the last allocation; otherwise copies */
 extern void *arena_grow(SyncArena *arena, void *ptr, size_t old_size, size_t new_size);
+/* an array of count items, all added like this, with room for one more: grown when full */
+extern void *arena_make_room(SyncArena *arena, void *array, size_t item_size, int count);
 extern char *arena_strndup(SyncArena *arena, const char *s, size_t len); /* adds NUL */
 extern char *arena_printf(SyncArena *arena, const char *format,...)
 			sync_printf_like(2, 3);

@@ -109,26 +109,27 @@ append_field(SyncBuffer *json, char separator, const BoundField *field, SyncValu
 }
 
 /*
- * The value of the i-th field where several have one name: the last that is no
- * blob counts, in the place of the first that is none (sync-rules.md, 7.3).
+ * The value of fields that have one name: the last that is no blob counts, in
+ * the place of the first that is none (sync-rules.md, 7.3).  It is put there,
+ * and nothing where the others are.
  */
-static SyncValue
-repeated_value(const BoundSource *source, const SyncValue *values, int i)
+static void
+merge_repeated(const BoundSource *source, SyncValue *values, int first)
 {
-	SyncValue	value = values[i];
+	int			place = -1;
 
-	if (value.type == SYNC_BLOB)
-		return (SyncValue) {.type = SYNC_UNDEFINED};
-	for (int j = 0; j < source->field_count; j++)
+	for (int i = first; i >= 0; i = source->fields[i].next_same)
 	{
-		if (j == i || values[j].type == SYNC_BLOB || !source->fields[j].repeated ||
-			!sync_string_equal(source->fields[j].name, source->fields[i].name))
+		if (values[i].type == SYNC_BLOB)
 			continue;
-		if (j < i)
-			return (SyncValue) {.type = SYNC_UNDEFINED};
-		value = values[j];
+		if (place < 0)
+		{
+			place = i;
+			continue;
+		}
+		values[place] = values[i];
+		values[i] = (SyncValue) {.type = SYNC_UNDEFINED};
 	}
-	return value;
 }
 
 /* the fields of a source in which names are repeated */
@@ -146,15 +147,19 @@ append_repeated(Evaluation *evaluation, const BoundSource *source, SyncBuffer *j
 	}
 	for (int i = 0; i < source->field_count; i++)
 	{
+		if (!source->fields[i].again && source->fields[i].next_same >= 0)
+			merge_repeated(source, values, i);
+	}
+	for (int i = 0; i < source->field_count; i++)
+	{
 		const BoundField *field = &source->fields[i];
-		SyncValue	value = field->repeated ? repeated_value(source, values, i) : values[i];
 
-		if (!append_field(json, *separator, field, value))
+		if (!append_field(json, *separator, field, values[i]))
 			continue;
 		*separator = ',';
 		if (source->id_field >= 0 &&
 			sync_string_equal(field->name, source->fields[source->id_field].name))
-			*id = value;
+			*id = values[i];
 	}
 	return true;
 }

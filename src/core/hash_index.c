@@ -54,3 +54,29 @@ hash_text(uint32_t hash, SyncString text)
 	/* the high bits come from all bytes */
 	return (hash ^ text.len) * 16777619u ^ hash >> 15;
 }
+
+/* ---------------------------------------------------------------- names */
+
+int
+name_index_find(const NameIndex *index, SyncString name)
+{
+	for (int i = hash_index_first(&index->hashes, hash_text(0, name)); i >= 0;
+		 i = hash_index_next(&index->hashes, i))
+	{
+		if (sync_string_equal(index->names[i], name))
+			return index->positions[i];
+	}
+	return -1;
+}
+
+void
+name_index_add(NameIndex *index, SyncString name, int position, SyncArena *arena)
+{
+	int			count = index->hashes.count;
+
+	index->names = arena_make_room(arena, index->names, sizeof(*index->names), count);
+	index->positions = arena_make_room(arena, index->positions, sizeof(*index->positions), count);
+	index->names[count] = name;
+	index->positions[count] = position;
+	hash_index_add(&index->hashes, hash_text(0, name), arena);
+}

@@ -41,6 +41,23 @@ hash_index_next(const HashIndex *index, int position)
 	return index->next[position] - 1;
 }
 
+/*
+ * Names, each with the position of the first that has it in an array of the
+ * caller's.  Finding one takes no longer for names that are repeated.
+ */
+typedef struct NameIndex
+{
+	HashIndex	hashes;
+	SyncString *names;
+	int		   *positions;
+} NameIndex;
+
+/* the name's position, or -1 */
+extern int	name_index_find(const NameIndex *index, SyncString name);
+
+/* a name that is not in it yet, which must stay where it is */
+extern void name_index_add(NameIndex *index, SyncString name, int position, SyncArena *arena);
+
 /* hash of a text that goes on from another's; the first begins with 0 */
 extern uint32_t hash_text(uint32_t hash, SyncString text);
 

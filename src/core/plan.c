@@ -74,3 +74,10 @@ plan_stored_json(const SyncPlan *plan, size_t *len)
 	*len = plan->stored.len;
 	return plan->stored.data;
 }
+
+bool
+pattern_equal(const TablePattern *a, const TablePattern *b)
+{
+	return sync_string_equal(a->table, b->table) && sync_string_equal(a->schema, b->schema) &&
+		sync_string_equal(a->connection, b->connection);
+}

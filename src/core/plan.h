@@ -105,7 +105,8 @@ typedef enum PlanNoteKind
 {
 	NOTE_TABLE,
 	NOTE_COLUMN,
-	NOTE_CONDITION
+	NOTE_CONDITION,
+	NOTE_CONNECTION				/* one that is named, but does not count */
 } PlanNoteKind;
 
 /*
@@ -118,6 +119,7 @@ struct PlanNote
 	PlanNoteKind kind;
 	TablePattern table;
 	SyncString	column;			/* COLUMN */
+	SyncString	connection;		/* CONNECTION */
 	const void *about;			/* the Expr or PlanMatch that was made of it; NULL: not known */
 	const struct YamlNode *node;
 	uint32_t	offset;			/* in the node's text */
@@ -148,6 +150,8 @@ struct SyncPlan
  */
 extern bool pattern_fits(SyncString pattern, SyncString name, SyncString *suffix);
 extern bool pattern_is_wildcard(SyncString pattern);
+
+extern bool pattern_equal(const TablePattern *a, const TablePattern *b);
 
 #define SYNC_DEFAULT_CONNECTION "default"
 

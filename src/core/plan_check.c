@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "check.h"
+#include "hash_index.h"
+#include "text.h"
 
 /* of a wildcard that matches thousands of tables, so many are looked at closely */
 #define TABLES_LOOKED_AT	100
@@ -96,19 +98,25 @@ sorted(RulesMessage *messages)
 
 /* ---------------------------------------------------------------- places */
 
-static bool
-same_table(const TablePattern *a, const TablePattern *b)
+static size_t
+table_slot(const Check *check, const TablePattern *table)
 {
-	return sync_string_equal(a->table, b->table) && sync_string_equal(a->schema, b->schema) &&
-		sync_string_equal(a->connection, b->connection);
+	uint32_t	hash = hash_text(hash_text(hash_text(0, table->connection), table->schema),
+								 table->table);
+
+	return hash & (check->slot_count - 1);
 }
 
+/* the first note of the table; NULL: not known */
 static const PlanNote *
 place_of_table(const Check *check, const TablePattern *table)
 {
-	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
+	const PlanNote *note;
+
+	for (size_t at = table_slot(check, table); (note = check->tables[at]) != NULL;
+		 at = (at + 1) & (check->slot_count - 1))
 	{
-		if (note->kind == NOTE_TABLE && same_table(&note->table, table))
+		if (pattern_equal(&note->table, table))
 			return note;
 	}
 	return NULL;
@@ -123,6 +131,20 @@ first_slot(const Check *check, const void *about)
 }
 
 static void
+index_table(Check *check, const PlanNote *note)
+{
+	size_t		at = table_slot(check, &note->table);
+
+	while (check->tables[at] != NULL)
+	{
+		if (pattern_equal(&check->tables[at]->table, &note->table))
+			return;
+		at = (at + 1) & (check->slot_count - 1);
+	}
+	check->tables[at] = note;
+}
+
+static void
 index_notes(Check *check)
 {
 	size_t		count = 0;
@@ -133,10 +155,13 @@ index_notes(Check *check)
 	while (check->slot_count < count * 2)
 		check->slot_count *= 2;
 	check->slots = arena_array(check->arena, const PlanNote *, check->slot_count);
+	check->tables = arena_array(check->arena, const PlanNote *, check->slot_count);
 	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
 	{
 		size_t		at = first_slot(check, note->about);
 
+		if (note->kind == NOTE_TABLE)
+			index_table(check, note);
 		if (note->kind != NOTE_COLUMN || note->about == NULL)
 			continue;
 		while (check->slots[at] != NULL)
@@ -158,7 +183,7 @@ place_of_column(Check *check, const Expr *column)
 	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
 	{
 		check->work++;
-		if (note->kind == NOTE_COLUMN && same_table(&note->table, &check->source->table) &&
+		if (note->kind == NOTE_COLUMN && pattern_equal(&note->table, &check->source->table) &&
 			sync_string_equal(note->column, column->name))
 			return note;
 	}
@@ -184,31 +209,13 @@ check_place(Check *check, const Expr *expr)
 
 /* ---------------------------------------------------------------- names */
 
-static bool
-equal_but_for_case(SyncString a, SyncString b)
-{
-	if (a.len != b.len)
-		return false;
-	for (uint32_t i = 0; i < a.len; i++)
-	{
-		char		x = a.data[i];
-		char		y = b.data[i];
-
-		x = (char) (x >= 'A' && x <= 'Z' ? x + ('a' - 'A') : x);
-		y = (char) (y >= 'A' && y <= 'Z' ? y + ('a' - 'A') : y);
-		if (x != y)
-			return false;
-	}
-	return true;
-}
-
 /* 0: the same but for capital letters; 3: nothing like it */
 static int
 distance(SyncString wanted, SyncString name)
 {
 	int			edits;
 
-	if (equal_but_for_case(wanted, name))
+	if (text_equal_but_for_case(wanted, name))
 		return 0;
 	edits = report_distance(wanted, name.data);
 	/* two letters of three are no likeness */
@@ -456,6 +463,7 @@ check_properties(Check *check, const TablePattern *pattern)
 	Faulty		filtered = {0};
 	Faulty		columns = {0};
 
+	check->work += (uint64_t) schema->table_count;
 	for (int i = 0; i < schema->table_count; i++)
 	{
 		const SchemaTable *table = &schema->tables[i];
@@ -513,6 +521,7 @@ check_missing_table(Check *check, const TablePattern *pattern)
 	const SchemaTable *other = NULL;
 	const PlanNote *place = place_of_table(check, pattern);
 
+	check->work += (uint64_t) check->schema->table_count;
 	for (int i = 0; i < check->schema->table_count && other == NULL; i++)
 	{
 		if (matches(pattern, &check->schema->tables[i]))
@@ -527,7 +536,7 @@ check_missing_table(Check *check, const TablePattern *pattern)
 		report_no_table(check, pattern, NULL);
 	for (; place != NULL; place = place->next)
 	{
-		if (place->kind == NOTE_TABLE && same_table(&place->table, pattern))
+		if (place->kind == NOTE_TABLE && pattern_equal(&place->table, pattern))
 			report_no_table(check, pattern, place);
 	}
 }
@@ -736,6 +745,11 @@ check_all(Check *check)
 		check_table(check, &plan->tables[i]);
 	for (const PlanNote *note = plan->first_note; note != NULL && goes_on(check); note = note->next)
 	{
+		if (note->kind == NOTE_CONNECTION)
+			check_add(check, SYNC_ERROR_CONFIG, note,
+					  "The only connection is \"" SYNC_DEFAULT_CONNECTION "\".",
+					  "the connection \"%.*s\" is ignored: streams read from \""
+					  SYNC_DEFAULT_CONNECTION "\"", NAMED(note->connection));
 		if (note->kind == NOTE_COLUMN)
 			check_column_name(check, &note->table, note->column, note);
 	}

@@ -770,17 +770,20 @@ plan_read(const char *json, size_t len, const RulesOptions *options, SyncArena *
 	PlanReader	reader = {.arena = arena, .error = error};
 	const SyncPlan *volatile plan = NULL;
 	ArenaGuard	guard;
+	ArenaWork	outer;
 
 	memset(error, 0, sizeof(*error));
-	arena_limit(arena, PLAN_MAX_MEMORY);
+	arena_work_begin(arena, &outer, PLAN_MAX_MEMORY, options->cancel);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		plan = read_plan(&reader, json, len, options);
+	else if (arena_cancelled(arena))
+		sync_error_set(error, SYNC_ERROR_CANCELLED, "reading the stored plan was cancelled");
 	else if (arena_limit_reached(arena))
 		sync_error_set(error, SYNC_ERROR_LIMIT, "the stored plan takes too much memory");
 	else
 		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
 	arena_guard_pop(arena, &guard);
-	arena_limit(arena, 0);
+	arena_work_end(arena, &outer);
 	return plan;
 }

@@ -30,6 +30,14 @@ static const RulesMessage too_large = {
 	},
 };
 
+static const RulesMessage cancelled = {
+	.level = RULES_FATAL,
+	.error = {
+		.code = SYNC_ERROR_CANCELLED,
+		.message = "compiling the sync rules was cancelled",
+	},
+};
+
 /* the plan's arrays, with room for every query of the config */
 static SyncPlan *
 plan_new(const SyncConfig *config, SyncArena *arena)
@@ -55,7 +63,6 @@ plan_new(const SyncConfig *config, SyncArena *arena)
 	return plan;
 }
 
-/* edition 2: alpha streams */
 static const SyncPlan *
 compile(RulesReport *report, const RulesOptions *options)
 {
@@ -83,18 +90,20 @@ rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncAre
 {
 	RulesReport report;
 	ArenaGuard	guard;
+	ArenaWork	outer;
 	const SyncPlan *volatile plan = NULL;
 	const RulesMessage *volatile failure = NULL;
 
 	report_init(&report, arena, yaml, len);
-	arena_limit(arena, RULES_MAX_BYTES);
+	arena_work_begin(arena, &outer, RULES_MAX_BYTES, options->cancel);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		plan = compile(&report, options);
 	else
-		failure = arena_limit_reached(arena) ? &too_large : &out_of_memory;
+		failure = arena_cancelled(arena) ? &cancelled :
+			arena_limit_reached(arena) ? &too_large : &out_of_memory;
 	arena_guard_pop(arena, &guard);
-	arena_limit(arena, 0);
+	arena_work_end(arena, &outer);
 	*messages = failure != NULL ? (RulesMessage *) failure : report.first;
 	return failure != NULL ? NULL : plan;
 }

@@ -54,6 +54,9 @@ typedef struct SyncPlan SyncPlan;
 typedef struct RulesOptions
 {
 	const char *default_schema; /* "public" */
+
+	/* asked now and then whether to stop, with SYNC_ERROR_CANCELLED; NULL: never */
+	bool		(*cancel) (void);
 } RulesOptions;
 
 /*

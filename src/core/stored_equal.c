@@ -29,8 +29,8 @@ typedef struct Pairing
 
 static bool expr_equal(const Pairing *pairing, const StoredExpr *a, const StoredExpr *b);
 
-static int
-function_position(const StoredSource *source, const StoredRelation *function)
+int
+stored_function_position(const StoredSource *source, const StoredRelation *function)
 {
 	for (int i = 0; i < source->function_count; i++)
 	{
@@ -51,7 +51,7 @@ relation_equal(const Pairing *pairing, const StoredRelation *a, const StoredRela
 	{
 		case PAIR_SOURCES:
 			return a->kind == RELATION_TABLE ||
-				function_position(pairing->a, a) == function_position(pairing->b, b);
+				stored_function_position(pairing->a, a) == stored_function_position(pairing->b, b);
 		case PAIR_LOOKUPS:
 			return true;
 		default:

@@ -84,17 +84,6 @@ write_exprs(PlanWriter *writer, const StoredExpr *const *exprs, int count)
 	put(writer, "]");
 }
 
-static int
-function_number(const StoredSource *source, const StoredRelation *function)
-{
-	for (int i = 0; i < source->function_count; i++)
-	{
-		if (source->functions[i] == function)
-			return i;
-	}
-	return -1;
-}
-
 static void
 write_data(PlanWriter *writer, const StoredExpr *expr)
 {
@@ -103,7 +92,7 @@ write_data(PlanWriter *writer, const StoredExpr *expr)
 		expr->relation->kind == RELATION_JSON_EACH)
 	{
 		put(writer, "\"function\":");
-		put_int(writer, function_number(writer->source, expr->relation));
+		put_int(writer, stored_function_position(writer->source, expr->relation));
 		put(writer, ",\"outputName\":");
 	}
 	else if (expr->kind == STORED_COLUMN)

@@ -91,6 +91,8 @@ struct StoredExpr
 	bool		has_operand;	/* CASE */
 	bool		has_else;		/* CASE */
 	int			height;			/* levels of JSON: at most STORED_EXPR_MAX_HEIGHT */
+	int			size;			/* nodes that a walk comes to: shared ones as often as they are
+								 * used */
 	int			arg_count;
 	const StoredExpr **args;
 };
@@ -171,6 +173,7 @@ struct StoredLookup
 	int			filter_count;	/* of the function */
 	const StoredExpr **filters;
 	int			stage;			/* 1 + the highest stage of what it needs */
+	bool		seen;			/* by a walk of compile_stream.c */
 	int			id_in_stage;
 };
 
@@ -221,6 +224,9 @@ extern uint32_t stored_bucket_hash(const StoredBucket *bucket);
  * are two relations: each has rows of its own.
  */
 extern bool stored_key_equal(const StoredExpr *a, const StoredExpr *b);
+
+/* the number of a function in a source; -1: it is not called there */
+extern int	stored_function_position(const StoredSource *source, const StoredRelation *function);
 
 /* the same in the plan; hashes must be set */
 extern bool stored_source_equal(const StoredSource *a, const StoredSource *b);

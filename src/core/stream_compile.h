@@ -12,8 +12,12 @@
  *		streams             compile_stream.c   merging, buckets, the stored plan
  *		stored plan         stored_*.c         hashes, equality, JSON
  *
- * A condition that a part of a query turns out wrong is reported there and then
- * and marked as an error in what is handed on, so that the rest is looked at.
+ * What turns out wrong is reported where that shows, and is NULL (or left out)
+ * in what is handed on, so that the rest of a query is looked at all the same.
+ *
+ * Expressions are graphs: a column of a subquery is one node wherever it is
+ * used.  All walks treat them as trees; what that comes to is counted in the
+ * nodes' sizes, and limited (stream_charge()).
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +35,7 @@
 #define STREAM_MAX_RELATIONS	500		/* of one query */
 #define STREAM_MAX_TERMS		20000	/* of one query's products */
 #define STREAM_MAX_NODES		400000	/* expressions of a config */
+#define STREAM_MAX_WALKED		4000000 /* the same, as often as products use them */
 
 #define STREAM_CHAINS			1024
 
@@ -60,6 +65,7 @@ typedef struct StreamCteList
 {
 	int			count;
 	StreamCte  *items;
+	NameIndex	index;			/* by name in lower case */
 } StreamCteList;
 
 /* a message that was given, so that each use of a CTE does not repeat it */
@@ -79,8 +85,9 @@ struct StreamCompiler
 	StoredBucket *buckets[STREAM_CHAINS];
 	StreamCteList root_ctes;
 	StreamCteList ctes;			/* of the stream at hand; they hide the root's */
-	int			node_count;		/* expressions made so far */
-	bool		exhausted;		/* more than STREAM_MAX_NODES: reported */
+	int			node_count;		/* expressions so far: see stream_charge() */
+	int64_t		walked;			/* nodes of the sources so far, before merging */
+	bool		exhausted;		/* a limit of all streams is reached: reported */
 	bool		failed;			/* something of the query at hand is wrong */
 	bool		given_last;		/* the newest message was not a repeated one */
 	int			given_count;
@@ -95,7 +102,7 @@ struct StreamQuery
 	int			relation_count; /* made so far */
 	StoredRelation *primary;
 	int			column_count;
-	StoredColumn *columns;
+	StoredColumn *columns;		/* grown by compile_stream.c */
 };
 
 /* ---------------------------------------------------------------- scopes */
@@ -114,6 +121,7 @@ typedef struct StreamName
 	bool		broken;			/* reported: nothing is known of its columns */
 	int			column_count;
 	StreamColumn *columns;		/* of a subquery */
+	NameIndex	column_index;	/* its columns by name */
 } StreamName;
 
 /* the names that expressions of one SELECT see */
@@ -126,6 +134,7 @@ struct StreamScope
 	bool		in_cte;			/* sees no CTE */
 	int			name_count;
 	StreamName *names;
+	NameIndex	name_index;
 };
 
 /* ---- compile_stream.c */
@@ -174,6 +183,16 @@ extern SyncString stream_item_name(const StreamScope *scope, const SqlItem *item
 /* ---- stream_expr.c */
 
 extern const StoredExpr *stream_expr(const StreamScope *scope, const SqlExpr *expr);
+
+/* the items of ARRAY[...] and ROW(...); false for anything else */
+extern bool stream_list_items(const SqlExpr *expr, SqlExpr ***items, int *count);
+
+/*
+ * Counts nodes of expressions that were made, or are used once more (a column of
+ * a subquery, which is then part of two trees).  False, reported, when there are
+ * too many.
+ */
+extern bool stream_charge(const StreamText *text, uint32_t offset, int nodes);
 
 /* makers; NULL when a limit is reached, which is reported at offset */
 extern const StoredExpr *stream_make(const StreamText *text, uint32_t offset, StoredExprKind kind,

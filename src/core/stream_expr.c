@@ -19,6 +19,26 @@
 
 /* ---------------------------------------------------------------- makers */
 
+static bool
+too_large(const StreamText *text, uint32_t offset)
+{
+	text->compiler->exhausted = true;
+	stream_fail(text, SYNC_ERROR_LIMIT, offset, "the streams are too large");
+	return false;
+}
+
+bool
+stream_charge(const StreamText *text, uint32_t offset, int nodes)
+{
+	StreamCompiler *compiler = text->compiler;
+
+	if (compiler->exhausted)
+		return false;
+	/* neither can be more than the limit, so that the sum does not overflow */
+	compiler->node_count += nodes;
+	return compiler->node_count <= STREAM_MAX_NODES || too_large(text, offset);
+}
+
 static StoredExpr *
 make_node(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncString name,
 		  int arg_count)
@@ -26,18 +46,13 @@ make_node(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncStri
 	StreamCompiler *compiler = text->compiler;
 	StoredExpr *expr;
 
-	if (compiler->exhausted)
+	if (!stream_charge(text, offset, 1))
 		return NULL;
-	if (++compiler->node_count > STREAM_MAX_NODES)
-	{
-		compiler->exhausted = true;
-		stream_fail(text, SYNC_ERROR_LIMIT, offset, "the streams are too large");
-		return NULL;
-	}
 	expr = arena_new(compiler->arena, StoredExpr);
 	expr->kind = kind;
 	expr->text = name;
 	expr->height = 1;
+	expr->size = 1;
 	expr->arg_count = arg_count;
 	if (arg_count > 0)
 		expr->args = arena_array(compiler->arena, const StoredExpr *, (size_t) arg_count);
@@ -79,6 +94,12 @@ stream_make(const StreamText *text, uint32_t offset, StoredExprKind kind, SyncSt
 		expr->args[i] = args[i];
 		if (args[i]->height + levels_of(kind) > expr->height)
 			expr->height = args[i]->height + levels_of(kind);
+		expr->size += args[i]->size;
+		if (expr->size > STREAM_MAX_NODES)
+		{
+			too_large(text, offset);
+			return NULL;
+		}
 	}
 	if (expr->height > STORED_EXPR_MAX_HEIGHT)
 	{
@@ -379,9 +400,8 @@ unary(const StreamScope *scope, const SqlExpr *expr)
 	return operand;
 }
 
-/* the items of ARRAY[...] and ROW(...); false for anything else */
-static bool
-list_items(const SqlExpr *expr, SqlExpr ***items, int *count)
+bool
+stream_list_items(const SqlExpr *expr, SqlExpr ***items, int *count)
 {
 	if (expr->kind == SQL_ARRAY)
 	{
@@ -412,7 +432,7 @@ in_operator(const StreamScope *scope, const SqlExpr *expr)
 	SqlExpr   **items;
 	int			count;
 
-	if (list_items(right, &items, &count))
+	if (stream_list_items(right, &items, &count))
 		found = make_call(scope, expr, STORED_SCALAR_IN, (SyncString) {NULL, 0},
 						  expr->binary.left, items, count);
 	else if (right->kind == SQL_SUBQUERY ||

@@ -68,13 +68,8 @@ use_functions(Resolver *resolver, StoredSource *source, const StoredExpr *expr)
 		known = source->functions[i] == relation;
 	if (!known)
 	{
-		int			count = source->function_count;
-
-		/* grown when full: at powers of two */
-		if ((count & (count - 1)) == 0)
-			source->functions = arena_grow(resolver->arena, source->functions,
-										   sizeof(*source->functions) * (size_t) count,
-										   sizeof(*source->functions) * (size_t) (count * 2 + 1));
+		source->functions = arena_make_room(resolver->arena, source->functions,
+											sizeof(*source->functions), source->function_count);
 		source->functions[source->function_count++] = relation;
 	}
 	for (int i = 0; i < expr->arg_count; i++)
@@ -215,12 +210,8 @@ key_of(Key *keys, int *count, const StoredExpr *expr)
 static void
 add_value(Resolver *resolver, Key *key, StoredValue *value)
 {
-	size_t		size = sizeof(*key->values) * (size_t) key->value_count;
-
-	/* grown when full: at powers of two */
-	if ((key->value_count & (key->value_count - 1)) == 0)
-		key->values = arena_grow(resolver->arena, key->values, size,
-								 2 * size + sizeof(*key->values));
+	key->values = arena_make_room(resolver->arena, key->values, sizeof(*key->values),
+								  key->value_count);
 	key->values[key->value_count++] = value;
 }
 

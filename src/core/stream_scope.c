@@ -12,35 +12,22 @@
 #include <string.h>
 
 #include "stream_compile.h"
+#include "text.h"
 
 /* ---------------------------------------------------------------- names */
-
-static SyncString
-lower_case(SyncArena *arena, SyncString name)
-{
-	char	   *lower = arena_strndup(arena, name.data, name.len);
-
-	for (uint32_t i = 0; i < name.len; i++)
-	{
-		if (lower[i] >= 'A' && lower[i] <= 'Z')
-			lower[i] = (char) (lower[i] - 'A' + 'a');
-	}
-	return (SyncString) {lower, name.len};
-}
 
 /* names of sources are compared without regard to case, even quoted ones */
 const StreamName *
 stream_find_name(const StreamScope *scope, const SqlName *name)
 {
-	SyncString	lower = lower_case(scope->text->compiler->arena, sql_name_string(name));
+	SyncString	lower = text_ascii_lower(sql_name_string(name), scope->text->compiler->arena);
 
 	for (; scope != NULL; scope = scope->outer)
 	{
-		for (int i = 0; i < scope->name_count; i++)
-		{
-			if (sync_string_equal(scope->names[i].name, lower))
-				return &scope->names[i];
-		}
+		int			i = name_index_find(&scope->name_index, lower);
+
+		if (i >= 0)
+			return &scope->names[i];
 	}
 	return NULL;
 }
@@ -77,7 +64,8 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 
 	stream_fail(text, SYNC_ERROR_CONFIG, name->offset, "there is no \"%.*s\" in FROM",
 				SHOWN(sql_name_string(name)));
-	if (hint_request(text, name))
+	/* looking for what is meant takes long: only if it is said */
+	if (!text->compiler->given_last || hint_request(text, name))
 		return;
 	for (; scope != NULL; scope = scope->outer)
 	{
@@ -101,28 +89,26 @@ add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 {
 	SyncArena  *arena = scope->text->compiler->arena;
 
-	entry->name = lower_case(arena, sql_name_string(name));
-	for (int i = 0; i < scope->name_count; i++)
+	entry->name = text_ascii_lower(sql_name_string(name), arena);
+	if (name_index_find(&scope->name_index, entry->name) >= 0)
 	{
-		if (!sync_string_equal(scope->names[i].name, entry->name))
-			continue;
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
 					"\"%.*s\" is in FROM more than once", SHOWN(sql_name_string(name)));
 		stream_hint(scope->text, "Give one of them another name with AS.");
 		return;
 	}
+	name_index_add(&scope->name_index, entry->name, scope->name_count, arena);
 	scope->names[scope->name_count++] = *entry;
 }
 
 /* ---------------------------------------------------------------- columns */
 
-/* as the plan that is read back names it */
+/* as the plan that is read back names it: its tables are all of one connection (3.1) */
 static TablePattern
 pattern_of(const StreamScope *scope, const StoredRelation *relation)
 {
 	return (TablePattern) {
-		.connection = relation->connection.len > 0 ? relation->connection :
-		sync_string_literal(SYNC_DEFAULT_CONNECTION),
+		.connection = sync_string_literal(SYNC_DEFAULT_CONNECTION),
 		.schema = relation->schema.len > 0 ? relation->schema :
 		scope->text->compiler->compiler->default_schema,
 		.table = relation->name,
@@ -133,6 +119,8 @@ static const StoredExpr *
 column_of(const StreamScope *scope, const StreamName *source, const SqlName *name)
 {
 	SyncString	column = sql_name_string(name);
+	const StoredExpr *expr;
+	int			found;
 
 	if (source->broken)
 		return NULL;
@@ -156,10 +144,11 @@ column_of(const StreamScope *scope, const StreamName *source, const SqlName *nam
 		stream_hint(scope->text, "It has \"value\" and \"key\".");
 		return NULL;
 	}
-	for (int i = 0; i < source->column_count; i++)
+	found = name_index_find(&source->column_index, column);
+	if (found >= 0)
 	{
-		if (sync_string_equal(source->columns[i].name, column))
-			return source->columns[i].expr;
+		expr = source->columns[found].expr;
+		return expr != NULL && stream_charge(scope->text, name->offset, expr->size) ? expr : NULL;
 	}
 	stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
 				"\"%.*s\" has no column \"%.*s\"", SHOWN(source->name), SHOWN(column));
@@ -222,6 +211,7 @@ new_relation(const StreamScope *scope, StoredRelationKind kind, uint32_t offset)
 
 	if (++scope->query->relation_count > STREAM_MAX_RELATIONS)
 	{
+		scope->text->compiler->exhausted = true;
 		stream_fail(scope->text, SYNC_ERROR_LIMIT, offset,
 					"a query can read from %d tables and functions at most", STREAM_MAX_RELATIONS);
 		return NULL;
@@ -293,6 +283,10 @@ table_source(const StreamScope *scope, const SqlSource *source, StreamName *entr
 	pattern = pattern_of(scope, relation);
 	compile_note_table(scope->text->compiler->compiler, &pattern, scope->text->node,
 					   source->name.offset);
+	if (!sync_string_equal(relation->connection, pattern.connection) &&
+		relation->connection.len > 0)
+		compile_note_connection(scope->text->compiler->compiler, &pattern, relation->connection,
+								scope->text->node, source->schema.offset);
 	return true;
 }
 
@@ -389,6 +383,12 @@ read_columns(const StreamScope *scope, const SqlSelect *select, const SqlSource 
 	}
 	for (int i = 0; i < source->column_count && i < entry->column_count; i++)
 		entry->columns[i].name = sql_name_string(&source->columns[i]);
+	for (int i = 0; i < entry->column_count; i++)
+	{
+		if (name_index_find(&entry->column_index, entry->columns[i].name) < 0)
+			name_index_add(&entry->column_index, entry->columns[i].name, i,
+						   scope->text->compiler->arena);
+	}
 }
 
 static bool

@@ -210,11 +210,11 @@ in_condition(const StreamScope *scope, const SqlExpr *expr)
 	StreamCondition *made;
 	const StoredExpr *left;
 	RightSide	side;
+	SqlExpr   **items;
+	int			count;
 	bool		subquery;
 
-	if (right->kind == SQL_ARRAY || right->kind == SQL_LIST ||
-		(right->kind == SQL_CALL && !sql_name_is_set(&right->call.schema) &&
-		 sync_string_equal(sql_name_string(&right->call.name), sync_string_literal("row"))))
+	if (right->kind == SQL_LIST || stream_list_items(right, &items, &count))
 		return plain(scope, expr);
 	subquery = is_subquery(scope, right, &side);
 	if (expr->op == SQL_OP_NOT_IN && !subquery)

@@ -433,3 +433,32 @@ text_array_index(SyncString name, uint32_t *index)
 	*index = (uint32_t) value;
 	return true;
 }
+
+static char
+ascii_lower(char c)
+{
+	return (char) (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+SyncString
+text_ascii_lower(SyncString text, SyncArena *arena)
+{
+	char	   *lower = arena_strndup(arena, text.data, text.len);
+
+	for (uint32_t i = 0; i < text.len; i++)
+		lower[i] = ascii_lower(lower[i]);
+	return (SyncString) {lower, text.len};
+}
+
+bool
+text_equal_but_for_case(SyncString a, SyncString b)
+{
+	if (a.len != b.len)
+		return false;
+	for (uint32_t i = 0; i < a.len; i++)
+	{
+		if (ascii_lower(a.data[i]) != ascii_lower(b.data[i]))
+			return false;
+	}
+	return true;
+}

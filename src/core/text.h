@@ -58,6 +58,10 @@ extern SyncString text_from_bytes(const char *bytes, size_t len, SyncArena *aren
  */
 extern SyncString text_well_formed(SyncString text, SyncArena *arena);
 
+/* names are compared without regard to the case of A to Z in places */
+extern SyncString text_ascii_lower(SyncString text, SyncArena *arena);
+extern bool text_equal_but_for_case(SyncString a, SyncString b);
+
 /*
  * Bytes of white space (JavaScript's: Unicode Zs, line ends, U+FEFF) that the
  * text begins with.

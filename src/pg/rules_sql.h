@@ -19,6 +19,9 @@
 /* an arena that ends with the current memory context, and raises an error when it is full */
 extern SyncArena *rules_arena(void);
 
+/* RulesOptions.cancel: the query is cancelled, or the process is to end */
+extern bool rules_cancelled(void);
+
 /* a rules document's plan and messages; NULL: there is a fatal one */
 extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, RulesMessage **messages);
 

@@ -16,6 +16,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "rules_sql.h"
 #include "worker.h"
 
 #include "mb/pg_wchar.h"
@@ -473,12 +474,14 @@ refuse_stream(Worker *worker, const char *message, const char *hint, const char 
 static const SyncPlan *
 compile_content(Worker *worker)
 {
-	RulesOptions options = {.default_schema = DEFAULT_SCHEMA};
+	RulesOptions options = {.default_schema = DEFAULT_SCHEMA, .cancel = rules_cancelled};
 	RulesMessage *messages = NULL;
 	const char *content = worker->stream->content;
 	const SyncPlan *plan = rules_compile(content, strlen(content), &options, worker->plan_arena,
 										 &messages);
 
+	/* what was compiled in vain was not refused */
+	CHECK_FOR_INTERRUPTS();
 	if (plan != NULL)
 		return plan;
 	while (messages != NULL && messages->level != RULES_FATAL && messages->next != NULL)
@@ -495,11 +498,12 @@ compile_content(Worker *worker)
 static const SyncPlan *
 read_stored_plan(Worker *worker)
 {
-	RulesOptions options = {.default_schema = DEFAULT_SCHEMA};
+	RulesOptions options = {.default_schema = DEFAULT_SCHEMA, .cancel = rules_cancelled};
 	const char *json = worker->stream->serialized_plan;
 	SyncError	error;
 	const SyncPlan *plan = plan_read(json, strlen(json), &options, worker->plan_arena, &error);
 
+	CHECK_FOR_INTERRUPTS();
 	if (plan == NULL)
 		refuse_stream(worker, psprintf("%s", error.message),
 					  "Deploy the rules again with pgsync_deploy().",

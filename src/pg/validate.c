@@ -64,12 +64,23 @@ rules_arena(void)
 	return arena;
 }
 
+/* raises nothing: the compiler has frames of libyaml around it */
+bool
+rules_cancelled(void)
+{
+	return InterruptPending && (QueryCancelPending || ProcDiePending);
+}
+
 const SyncPlan *
 rules_plan(text *rules, SyncArena *arena, RulesMessage **messages)
 {
-	RulesOptions options = {.default_schema = "public"};
+	RulesOptions options = {.default_schema = "public", .cancel = rules_cancelled};
+	const SyncPlan *plan = rules_compile(VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &options,
+										 arena, messages);
 
-	return rules_compile(VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &options, arena, messages);
+	/* raises what the compiler stopped for */
+	CHECK_FOR_INTERRUPTS();
+	return plan;
 }
 
 static const char *

@@ -13,47 +13,17 @@
 
 #include "bson_bytes.h"
 #include "compile_alpha.h"
-#include "core_test.h"
 #include "json.h"
-#include "rules.h"
+#include "rules_test.h"
 #include "value.h"
 
-static SyncArena *arena;
-static RulesMessage *messages;
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
-
-#define alpha_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 /* ---------------------------------------------------------------- helpers */
-
-static const SyncPlan *
-compile_yaml(const char *yaml)
-{
-	RulesOptions options = {.default_schema = "public"};
-
-	return rules_compile(yaml, strlen(yaml), &options, arena, &messages);
-}
 
 /* a stream s with what follows its name, on a line of its own */
 static const SyncPlan *
 compile_stream(const char *keys)
 {
-	return compile_yaml(arena_printf(arena, "config:\n  edition: 2\nstreams:\n  s:\n%s\n", keys));
+	return compile_rules(arena_printf(arena, "config:\n  edition: 2\nstreams:\n  s:\n%s\n", keys));
 }
 
 /* the query stands in line 5, from column 13 on */
@@ -583,7 +553,7 @@ test_numbers_of_subqueries(void **state)
 static void
 test_several_streams(void **state)
 {
-	const SyncPlan *plan = compile_yaml(
+	const SyncPlan *plan = compile_rules(
 		"config:\n  edition: 2\n"
 		"bucket_definitions:\n  b:\n    data:\n      - SELECT id FROM t\n"
 		"streams:\n"
@@ -813,7 +783,7 @@ test_streams_share_the_bound(void **state)
 		buffer_append(&yaml, stream, strlen(stream));
 	}
 	buffer_append_char(&yaml, '\0');
-	assert_null(compile_yaml(yaml.data));
+	assert_null(compile_rules(yaml.data));
 	for (const RulesMessage *message = messages; message != NULL; message = message->next)
 	{
 		if (message->level == RULES_FATAL)
@@ -1007,7 +977,7 @@ test_like_bucket_definitions(void **state)
 							"streams:\n  s:\n    query: |-\n"
 							"        SELECT id, upper(x) AS u, * FROM t WHERE %s AND x = auth.user_id() AND %s AND y = auth.parameter('q')\n",
 							before, after, before, after);
-		plan = compile_yaml(yaml);
+		plan = compile_rules(yaml);
 		if (plan == NULL)
 			fail_msg("%s: %s", yaml, messages->next->error.message);
 		assert_int_equal(plan->bucket_count, 2);
@@ -1137,31 +1107,31 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		alpha_test(test_or_is_distributed),
-		alpha_test(test_three_ors),
-		alpha_test(test_simple_conditions_are_folded),
-		alpha_test(test_not),
-		alpha_test(test_errors),
-		alpha_test(test_values_of_comparisons),
-		alpha_test(test_values_of_arrays),
-		alpha_test(test_overlap_of_columns),
-		alpha_test(test_overlap_of_long_arrays),
-		alpha_test(test_combinations),
-		alpha_test(test_wildcards),
-		alpha_test(test_numbers_of_subqueries),
-		alpha_test(test_several_streams),
-		alpha_test(test_entries),
-		alpha_test(test_subqueries_are_checked),
-		alpha_test(test_functions),
-		alpha_test(test_all_errors_at_once),
-		alpha_test(test_auto_subscribe),
-		alpha_test(test_case_warnings),
-		alpha_test(test_products_are_bounded),
-		alpha_test(test_streams_share_the_bound),
-		alpha_test(test_deep_conditions),
-		alpha_test(test_memory),
-		alpha_test(test_like_bucket_definitions),
-		alpha_test(test_variants_mean_the_condition),
+		rules_test(test_or_is_distributed),
+		rules_test(test_three_ors),
+		rules_test(test_simple_conditions_are_folded),
+		rules_test(test_not),
+		rules_test(test_errors),
+		rules_test(test_values_of_comparisons),
+		rules_test(test_values_of_arrays),
+		rules_test(test_overlap_of_columns),
+		rules_test(test_overlap_of_long_arrays),
+		rules_test(test_combinations),
+		rules_test(test_wildcards),
+		rules_test(test_numbers_of_subqueries),
+		rules_test(test_several_streams),
+		rules_test(test_entries),
+		rules_test(test_subqueries_are_checked),
+		rules_test(test_functions),
+		rules_test(test_all_errors_at_once),
+		rules_test(test_auto_subscribe),
+		rules_test(test_case_warnings),
+		rules_test(test_products_are_bounded),
+		rules_test(test_streams_share_the_bound),
+		rules_test(test_deep_conditions),
+		rules_test(test_memory),
+		rules_test(test_like_bucket_definitions),
+		rules_test(test_variants_mean_the_condition),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,16 +9,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "rules.h"
+#include "rules_test.h"
 
 /* messages as lines: "column: message | hint" */
 static const struct
@@ -347,24 +340,6 @@ static const struct
 	"F 4:92: the argument of request.parameter() must be a constant"},
 };
 
-static SyncArena *arena;
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
-
 /* line 0: with level and line; else only messages of that line are there */
 static const char *
 messages_of(const char *document, int line)
@@ -481,9 +456,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_queries, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_styles, setup, teardown),
+		rules_test(test_queries),
+		rules_test(test_documents),
+		rules_test(test_styles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,17 +6,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bson_bytes.h"
 #include "plan_check.h"
+#include "rules_test.h"
 #include "value.h"
 
 #define STRING(s) {(s), sizeof(s) - 1}
@@ -42,24 +36,6 @@ static const SchemaDescription database = {
 	.schema_count = 1, .schemas = schemas, .table_count = 2, .tables = tables,
 };
 
-static SyncArena *arena;
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
-
 static const SyncPlan *
 compile(const char *yaml, SyncArena *where)
 {
@@ -67,12 +43,6 @@ compile(const char *yaml, SyncArena *where)
 	RulesMessage *messages;
 
 	return rules_compile(yaml, strlen(yaml), &options, where, &messages);
-}
-
-static void
-append(SyncBuffer *buffer, const char *text)
-{
-	buffer_append(buffer, text, strlen(text));
 }
 
 static const RulesMessage *
@@ -93,6 +63,56 @@ assert_message(const RulesMessage *message, int line, int column, const char *pa
 		strstr(message->error.message, part) == NULL)
 		fail_msg("got %d:%d: %s", message->error.line, message->error.column,
 				 message->error.message);
+}
+
+/* a stream reads from the only connection whatever it names (3.1): that is said, and names are placed */
+static void
+ignored_connection(void **state)
+{
+	const RulesMessage *message = check("config:\n"
+										"  edition: 3\n"
+										"streams:\n"
+										"  s:\n"
+										"    query: SELECT id, nocol FROM \"other.public\".lists\n");
+
+	(void) state;
+	assert_message(message, 5, 23, "has no column \"nocol\"");
+	assert_message(message->next, 5, 34, "the connection \"other\" is ignored");
+	assert_null(message->next->next);
+	assert_null(check("config:\n  edition: 3\nstreams:\n  s:\n"
+					  "    query: SELECT * FROM \"default.public\".lists\n"));
+}
+
+/* as many tables as streams: places are found, not searched for, and the rest is counted */
+static void
+many_tables(void **state)
+{
+	SchemaDescription many = database;
+	SyncBuffer	yaml;
+	const SyncPlan *plan;
+	const RulesMessage *message;
+	clock_t		start;
+
+	(void) state;
+	buffer_init(&yaml, arena, 1000000);
+	append(&yaml, "config:\n  edition: 3\nstreams:\n");
+	many.table_count = 12000;
+	many.tables = arena_array(arena, SchemaTable, (size_t) many.table_count);
+	for (int i = 0; i < many.table_count; i++)
+	{
+		const char *name = arena_printf(arena, "table%d", i);
+
+		append(&yaml, arena_printf(arena, "  s%d: {query: SELECT id FROM %s}\n", i, name));
+		many.tables[i] = tables[0];
+		many.tables[i].name = str(name);
+		many.tables[i].has_identity = false;
+	}
+	plan = compile(arena_strndup(arena, yaml.data, yaml.len), arena);
+	assert_non_null(plan);
+	start = clock();
+	message = plan_check(plan, yaml.data, yaml.len, &many, arena);
+	assert_true((double) (clock() - start) / CLOCKS_PER_SEC < 1.5 * SLOW);
+	assert_non_null(message);
 }
 
 /* sorted by place, whatever order the parts of the check have */
@@ -268,13 +288,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(findings_are_in_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_to_say, setup, teardown),
-		cmocka_unit_test_setup_teardown(stored_plan, setup, teardown),
-		cmocka_unit_test_setup_teardown(deep_conditions, setup, teardown),
-		cmocka_unit_test_setup_teardown(too_much_to_compare, setup, teardown),
-		cmocka_unit_test_setup_teardown(memory_runs_out, setup, teardown),
-		cmocka_unit_test_setup_teardown(bson_as_json, setup, teardown),
+		rules_test(findings_are_in_order),
+		rules_test(ignored_connection),
+		rules_test(many_tables),
+		rules_test(nothing_to_say),
+		rules_test(stored_plan),
+		rules_test(deep_conditions),
+		rules_test(too_much_to_compare),
+		rules_test(memory_runs_out),
+		rules_test(bson_as_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

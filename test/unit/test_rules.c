@@ -6,52 +6,18 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bson_bytes.h"
-#include "rules.h"
+#include "rules_test.h"
 #include "value.h"
-
-static SyncArena *arena;
-static RulesMessage *messages;
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
 
 /* ---------------------------------------------------------------- helpers */
 
 static const SyncPlan *
-compile_text(const char *yaml)
-{
-	RulesOptions options = {.default_schema = "public"};
-
-	return rules_compile(yaml, strlen(yaml), &options, arena, &messages);
-}
-
-static const SyncPlan *
 compile_ok(const char *yaml)
 {
-	const SyncPlan *plan = compile_text(yaml);
+	const SyncPlan *plan = compile_rules(yaml);
 
 	if (plan == NULL)
 		fail_msg("refused: %d:%d: %s", messages->error.line, messages->error.column,
@@ -63,31 +29,19 @@ compile_ok(const char *yaml)
 static const SyncPlan *
 compile_query(const char *query)
 {
-	return compile_text(arena_printf(arena, "bucket_definitions:\n  b:\n    data:\n      - %s\n",
+	return compile_rules(arena_printf(arena, "bucket_definitions:\n  b:\n    data:\n      - %s\n",
 									 query));
 }
 
 static void
 assert_refused(const char *yaml, SyncErrorCode code, int line, int column, const char *part)
 {
-	assert_null(compile_text(yaml));
+	assert_null(compile_rules(yaml));
 	assert_int_equal(messages->level, RULES_FATAL);
 	if (messages->error.code != code || messages->error.line != line ||
 		messages->error.column != column || strstr(messages->error.message, part) == NULL)
 		fail_msg("got code %d at %d:%d: %s", messages->error.code, messages->error.line,
 				 messages->error.column, messages->error.message);
-}
-
-static SyncString
-string(const char *s)
-{
-	return (SyncString) {s, (uint32_t) strlen(s)};
-}
-
-static SyncValue
-text(const char *s)
-{
-	return value_text(s, strlen(s));
 }
 
 #define MAX_COLUMNS	10
@@ -119,7 +73,7 @@ shape(const char *names)
 static const TableBinding *
 bind(const SyncPlan *plan, const char *table, const char *columns)
 {
-	BucketNaming naming = {.prefix = string("17#")};
+	BucketNaming naming = {.prefix = str("17#")};
 	SyncError	error;
 	const TableBinding *binding;
 
@@ -175,7 +129,7 @@ test_positions(void **state)
 				   SYNC_ERROR_SYNTAX, 4, 32, "");
 	assert_refused("bucket_definitions:\n  b:\n    dta: []\n    data: []\n",
 				   SYNC_ERROR_CONFIG, 3, 5, "dta");
-	assert_string(string(messages->error.hint), "Did you mean \"data\"?");
+	assert_string(str(messages->error.hint), "Did you mean \"data\"?");
 	assert_refused("config:\n  edition: 4\nbucket_definitions: {}\n",
 				   SYNC_ERROR_CONFIG, 2, 12, "edition");
 	assert_refused("bucket_definitions:\n  b: [\n", SYNC_ERROR_SYNTAX, 3, 1, "YAML");
@@ -187,7 +141,7 @@ test_all_errors_at_once(void **state)
 	int			count = 0;
 
 	(void) state;
-	assert_null(compile_text("bucket_definitions:\n  b:\n    data:\n"
+	assert_null(compile_rules("bucket_definitions:\n  b:\n    data:\n"
 							 "      - SELECT x FROM t\n"
 							 "      - SELECT id FROM t WHERE id = bucket.p\n"
 							 "      - SELECT id FROM t, u\n"
@@ -219,7 +173,7 @@ test_messages_are_bounded(void **state)
 	for (int i = 0; i < 1000; i++)
 		buffer_append(&yaml, item, strlen(item));
 	buffer_append_char(&yaml, '\0');
-	assert_null(compile_text(yaml.data));
+	assert_null(compile_rules(yaml.data));
 	for (const RulesMessage *message = messages; message != NULL; message = message->next)
 		count++;
 	assert_int_equal(count, 101);
@@ -247,7 +201,7 @@ test_many_warnings(void **state)
 
 	yaml.len--;
 	buffer_append(&yaml, "      - SELECT nope\n", 21);
-	assert_null(compile_text(yaml.data));
+	assert_null(compile_rules(yaml.data));
 	for (const RulesMessage *message = messages; message != NULL; message = message->next)
 		fatal += message->level == RULES_FATAL;
 	assert_int_equal(fatal, 1);
@@ -448,7 +402,7 @@ test_lookups(void **state)
 				   (SyncValue[]) {text("u1"), value_real(2.0), value_integer(1)});
 	assert_int_equal(row.bucket_row_count, 0);
 	assert_int_equal(row.parameter_row_count, 1);
-	lookup = bson_lookup(string("own"), string("2"), &key, 1, arena);
+	lookup = bson_lookup(str("own"), str("2"), &key, 1, arena);
 	assert_int_equal(row.parameter_rows[0].lookup.len, lookup.len);
 	assert_memory_equal(row.parameter_rows[0].lookup.data, lookup.data, lookup.len);
 
@@ -469,7 +423,7 @@ test_in_of_parameters(void **state)
 									  "    data:\n      - SELECT id FROM t WHERE x = bucket.p\n");
 	SyncValue	keys[] = {text("u1"), value_integer(1)};
 	EvaluatedRow row;
-	SyncString	lookup = bson_lookup(string("b"), string("2"), keys, 2, arena);
+	SyncString	lookup = bson_lookup(str("b"), str("2"), keys, 2, arena);
 
 	(void) state;
 	row = evaluate(plan, "members", "uid org", (SyncValue[]) {text("u1"), text("o")});
@@ -557,7 +511,7 @@ test_parameter_queries_refused(void **state)
 										"    data:\n      - SELECT id FROM t WHERE p = bucket.p\n",
 										queries[i]);
 
-		if (compile_text(yaml) != NULL)
+		if (compile_rules(yaml) != NULL)
 			fail_msg("accepted: %s", queries[i]);
 	}
 }
@@ -577,7 +531,7 @@ test_parameter_order(void **state)
 	row = evaluate(compile_ok(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS p")), "t",
 				   "id x y", (SyncValue[]) {text("1"), text("px"), text("qy")});
 	assert_string(row.bucket_rows[0].bucket, "17#b[\"px\",\"qy\"]");
-	assert_null(compile_text(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS r")));
+	assert_null(compile_rules(arena_printf(arena, format, "SELECT 'a' AS q, 'b' AS r")));
 }
 
 /* ---------------------------------------------------------------- stored plans */
@@ -718,7 +672,7 @@ run_within(size_t plan_budget, size_t row_budget)
 	SyncArena  *plan_arena = arena_create(plan_budget);
 	SyncArena  *row_arena = arena_create(row_budget);
 	RulesOptions options = {.default_schema = "public"};
-	BucketNaming naming = {.prefix = string("17#")};
+	BucketNaming naming = {.prefix = str("17#")};
 	SyncValue	values[] = {text("1"), text("n"), text("u1"), value_integer(5), value_integer(0),
 	text("[1,2,3]")};
 	const SyncPlan *plan = NULL;
@@ -785,31 +739,31 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_all_errors_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_engine_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_messages_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_warnings, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_compatibility, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_star, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_id, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_row_of_the_contract, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_output_table, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lookups, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_in_of_parameters, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_arguments_of_the_request, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_conflict, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_combinations_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_parameter_queries_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_parameter_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_stored_plan, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_stored_plan_repeated_names, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_stored_plan_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_shared_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+		rules_test(test_positions),
+		rules_test(test_all_errors_at_once),
+		rules_test(test_engine_is_refused),
+		rules_test(test_messages_are_bounded),
+		rules_test(test_many_warnings),
+		rules_test(test_compatibility),
+		rules_test(test_tables),
+		rules_test(test_star),
+		rules_test(test_id),
+		rules_test(test_row_of_the_contract),
+		rules_test(test_output_table),
+		rules_test(test_buckets),
+		rules_test(test_lookups),
+		rules_test(test_in_of_parameters),
+		rules_test(test_arguments_of_the_request),
+		rules_test(test_conflict),
+		rules_test(test_combinations_are_bounded),
+		rules_test(test_parameter_queries_refused),
+		rules_test(test_parameter_order),
+		rules_test(test_stored_plan),
+		rules_test(test_stored_plan_repeated_names),
+		rules_test(test_stored_plan_refused),
+		rules_test(test_shared_json),
+		rules_test(test_out_of_memory),
+		rules_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,56 +7,17 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include <cmocka.h>
 
 #include "json.h"
-#include "rules.h"
+#include "rules_test.h"
 
-static SyncArena *arena;
-static RulesMessage *messages;
 static const SyncPlan *plan;
 static const JsonNode *stored;	/* its "plan" */
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
 
 /* ---------------------------------------------------------------- helpers */
 
 #define AUTH "auth.user_id()"
-
-static SyncString
-string(const char *s)
-{
-	return (SyncString) {s, (uint32_t) strlen(s)};
-}
-
-static SyncValue
-text(const char *s)
-{
-	return value_text(s, strlen(s));
-}
 
 /* what was compiled is in plan, messages and stored */
 static bool
@@ -77,7 +38,7 @@ compile_text(const char *yaml)
 	assert_non_null(json.data);
 	wrapper = json_parse(json, JSON_NUMBERS_EXACT, arena, &error);
 	assert_non_null(wrapper);
-	stored = json_member(wrapper, string("plan"));
+	stored = json_member(wrapper, str("plan"));
 	return true;
 }
 
@@ -186,13 +147,13 @@ evaluate(const SyncPlan *of, const char *table, const char *const *names, int co
 {
 	SyncColumn *columns = arena_array(arena, SyncColumn, (size_t) count);
 	SyncRowType type = {.column_count = count, .columns = columns};
-	BucketNaming naming = {.prefix = string("")};
+	BucketNaming naming = {.prefix = str("")};
 	const TableBinding *binding;
 	EvaluatedRow row;
 	SyncError	error;
 
 	for (int i = 0; i < count; i++)
-		columns[i].name = string(names[i]);
+		columns[i].name = str(names[i]);
 	binding = plan_bind(of, "public", table, &type, &naming, arena, &error);
 	assert_non_null(binding);
 	assert_int_equal(table_evaluate(binding, values, arena, &row), SYNC_OK);
@@ -784,36 +745,34 @@ test_other_editions(void **state)
 	assert_null(plan_stored_json(plan, &len));
 }
 
-#define stream_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		stream_test(test_chain_of_joins),
-		stream_test(test_triangle),
-		stream_test(test_self_join),
-		stream_test(test_exists),
-		stream_test(test_correlated_subquery),
-		stream_test(test_nested_subqueries),
-		stream_test(test_functions_of_rows),
-		stream_test(test_same_array_twice),
-		stream_test(test_functions_of_requests),
-		stream_test(test_negation),
-		stream_test(test_products),
-		stream_test(test_merging),
-		stream_test(test_what_is_different),
-		stream_test(test_shared_buckets),
-		stream_test(test_hashes),
-		stream_test(test_key_order),
-		stream_test(test_names),
-		stream_test(test_ctes),
-		stream_test(test_positions),
-		stream_test(test_hints),
-		stream_test(test_all_errors_at_once),
-		stream_test(test_warnings),
-		stream_test(test_wrapper),
-		stream_test(test_other_editions),
+		rules_test(test_chain_of_joins),
+		rules_test(test_triangle),
+		rules_test(test_self_join),
+		rules_test(test_exists),
+		rules_test(test_correlated_subquery),
+		rules_test(test_nested_subqueries),
+		rules_test(test_functions_of_rows),
+		rules_test(test_same_array_twice),
+		rules_test(test_functions_of_requests),
+		rules_test(test_negation),
+		rules_test(test_products),
+		rules_test(test_merging),
+		rules_test(test_what_is_different),
+		rules_test(test_shared_buckets),
+		rules_test(test_hashes),
+		rules_test(test_key_order),
+		rules_test(test_names),
+		rules_test(test_ctes),
+		rules_test(test_positions),
+		rules_test(test_hints),
+		rules_test(test_all_errors_at_once),
+		rules_test(test_warnings),
+		rules_test(test_wrapper),
+		rules_test(test_other_editions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,35 +5,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "rules_test.h"
 #include "yaml_node.h"
 
-static SyncArena *arena;
 static SyncError error;
-
-static int
-setup(void **state)
-{
-	(void) state;
-	arena = arena_create(0);
-	return arena == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void) state;
-	arena_destroy(arena);
-	return 0;
-}
 
 static YamlNode *
 read_text(const char *text)
@@ -301,15 +278,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_typing, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_integers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_same_text_other_kind, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_alias, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_positions, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_position_behind_the_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
+		rules_test(test_typing),
+		rules_test(test_integers),
+		rules_test(test_refused),
+		rules_test(test_same_text_other_kind),
+		rules_test(test_alias),
+		rules_test(test_positions),
+		rules_test(test_position_behind_the_end),
+		rules_test(test_limits),
+		rules_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
