@@ -117,7 +117,10 @@ class Toy(threading.Thread):
             documents[0]['_id']['o'] = int(documents[0]['_id']['o'])
         self.write(documents, parameters)
         self.publish(position=self.k - 5 if mutant == 'back' else None)
-        if self.kept and self.k == self.at + 5:
+
+    def add_late(self):
+        """What the mutant kept back of a checkpoint that the reader has seen by now."""
+        if self.kept:
             self.db.bucket_data.insert_one(self.kept)
 
     def stop(self):
@@ -140,6 +143,7 @@ def run_toy(stand, number, mutant):
         wait_until(lambda: load.model.committed >= 40 or reader.violation, 60, '40 transactions')
         load.stop()
         wait_until(lambda: reader.violation or reader.k == load.model.committed, 60, 'the reader at the end')
+        toy.add_late()
         if not reader.violation:
             reader.immutable(db)
     except Violation as error:
