@@ -122,7 +122,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	PgsyncPreloaded *preloaded = pgsync_preloaded();
 	SyncArena  *arena = rules_arena();
 	BackendCall *call;
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 	const SyncPlan *plan;
 	StorageDeploy *deploy;
 	const char *stored;
