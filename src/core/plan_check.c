@@ -773,7 +773,7 @@ plan_reads_table(const SyncPlan *plan, const char *schema, const char *table)
 	return false;
 }
 
-RulesMessage *
+const RulesMessage *
 plan_check(const SyncPlan *plan, const char *yaml, size_t len, const SchemaDescription *schema,
 		   SyncArena *arena)
 {
@@ -788,5 +788,5 @@ plan_check(const SyncPlan *plan, const char *yaml, size_t len, const SchemaDescr
 	else
 		failed = true;
 	arena_guard_pop(arena, &guard);
-	return failed ? (RulesMessage *) &out_of_memory : sorted(check.report.first);
+	return failed ? &out_of_memory : sorted(check.report.first);
 }

@@ -92,7 +92,7 @@ extern bool plan_reads_table(const SyncPlan *plan, const char *schema, const cha
  * All findings, as warnings, by their place in the config's text.  The plan must
  * have been compiled from that text into an arena that is still there.
  */
-extern RulesMessage *plan_check(const SyncPlan *plan, const char *yaml, size_t len,
-								const SchemaDescription *schema, SyncArena *arena);
+extern const RulesMessage *plan_check(const SyncPlan *plan, const char *yaml, size_t len,
+									  const SchemaDescription *schema, SyncArena *arena);
 
 #endif							/* PGSYNC_PLAN_CHECK_H */

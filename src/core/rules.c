@@ -86,7 +86,7 @@ compile(RulesReport *report, const RulesOptions *options)
 
 const SyncPlan *
 rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncArena *arena,
-			  RulesMessage **messages)
+			  const RulesMessage **messages)
 {
 	RulesReport report;
 	ArenaGuard	guard;
@@ -104,6 +104,6 @@ rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncAre
 			arena_limit_reached(arena) ? &too_large : &out_of_memory;
 	arena_guard_pop(arena, &guard);
 	arena_work_end(arena, &outer);
-	*messages = failure != NULL ? (RulesMessage *) failure : report.first;
+	*messages = failure != NULL ? failure : report.first;
 	return failure != NULL ? NULL : plan;
 }

@@ -74,7 +74,7 @@ typedef struct RulesOptions
  * memory ran out.
  */
 extern const SyncPlan *rules_compile(const char *yaml, size_t len, const RulesOptions *options,
-									 SyncArena *arena, RulesMessage **messages);
+									 SyncArena *arena, const RulesMessage **messages);
 
 /*
  * Reads the plan that the service stores with a config of edition 3, as JSON

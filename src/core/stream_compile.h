@@ -239,7 +239,6 @@ struct StreamCondition
 	const StoredExpr *left;
 	const StoredExpr *right;
 	int			child_count;
-	int			child_capacity;
 	StreamCondition **children;
 };
 

@@ -29,7 +29,6 @@ struct Node
 	StoredRelation *relation;
 	StoredSource *source;		/* NULL: a function */
 	StoredLookup *lookup;		/* NULL: the primary table */
-	int			output_capacity;
 	Node	   *next;
 };
 
@@ -116,15 +115,7 @@ output_of(Resolver *resolver, Node *node, const StoredExpr *expr)
 		if (stored_key_equal((*outputs)[i], expr))
 			return i;
 	}
-	if (*count == node->output_capacity)
-	{
-		int			capacity = node->output_capacity * 2 + 2;
-
-		*outputs = arena_grow(resolver->arena, *outputs,
-							  sizeof(**outputs) * (size_t) node->output_capacity,
-							  sizeof(**outputs) * (size_t) capacity);
-		node->output_capacity = capacity;
-	}
+	*outputs = arena_make_room(resolver->arena, *outputs, sizeof(**outputs), *count);
 	(*outputs)[*count] = expr;
 	if (node->source != NULL)
 		use_functions(resolver, node->source, expr);

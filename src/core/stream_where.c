@@ -33,15 +33,8 @@ stream_condition_new(const StreamText *text, StreamConditionKind kind, uint32_t 
 static void
 append_child(StreamCondition *parent, StreamCondition *child)
 {
-	if (parent->child_count == parent->child_capacity)
-	{
-		int			capacity = parent->child_capacity * 2 + 4;
-
-		parent->children = arena_grow(parent->text->compiler->arena, parent->children,
-									  sizeof(*parent->children) * (size_t) parent->child_capacity,
-									  sizeof(*parent->children) * (size_t) capacity);
-		parent->child_capacity = capacity;
-	}
+	parent->children = arena_make_room(parent->text->compiler->arena, parent->children,
+									   sizeof(*parent->children), parent->child_count);
 	parent->children[parent->child_count++] = child;
 }
 

@@ -110,7 +110,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	PgsyncPreloaded *preloaded = pgsync_preloaded();
 	SyncArena  *arena = rules_arena();
 	BackendCall *call;
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 	const RulesMessage *findings;
 	const SyncPlan *plan;
 	StorageDeploy *deploy;

@@ -720,7 +720,7 @@ Datum
 pgsync_evaluate(PG_FUNCTION_ARGS)
 {
 	DryRun		run = {.result = (ReturnSetInfo *) fcinfo->resultinfo};
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 
 #if PG_VERSION_NUM >= 160000
 	InitMaterializedSRF(fcinfo, 0);

@@ -23,7 +23,7 @@ extern SyncArena *rules_arena(void);
 extern bool rules_cancelled(void);
 
 /* a rules document's plan and messages; NULL: there is a fatal one */
-extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, RulesMessage **messages);
+extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages);
 
 /*
  * What there is to say of a plan in this database; reads catalogs, needs a snapshot.

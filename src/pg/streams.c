@@ -475,7 +475,7 @@ static const SyncPlan *
 compile_content(Worker *worker)
 {
 	RulesOptions options = {.default_schema = DEFAULT_SCHEMA, .cancel = rules_cancelled};
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 	const char *content = worker->stream->content;
 	const SyncPlan *plan = rules_compile(content, strlen(content), &options, worker->plan_arena,
 										 &messages);

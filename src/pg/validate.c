@@ -72,7 +72,7 @@ rules_cancelled(void)
 }
 
 const SyncPlan *
-rules_plan(text *rules, SyncArena *arena, RulesMessage **messages)
+rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages)
 {
 	RulesOptions options = {.default_schema = "public", .cancel = rules_cancelled};
 	const SyncPlan *plan = rules_compile(VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &options,
@@ -501,7 +501,7 @@ pgsync_validate(PG_FUNCTION_ARGS)
 	text	   *rules = PG_GETARG_TEXT_PP(0);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SyncArena  *arena = rules_arena();
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 	const SyncPlan *plan;
 
 #if PG_VERSION_NUM >= 160000

@@ -154,7 +154,7 @@ bind(const Kind *kind, SyncArena *arena)
 	RulesOptions options = {.default_schema = "public"};
 	BucketNaming naming = {.prefix = sync_string_literal("17#")};
 	const char *text = kind->rules(arena);
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	SyncError	error;
 	const SyncPlan *plan;
 	const TableBinding *binding;

@@ -22,13 +22,19 @@ UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'unit')
 QUERIES, DATABASES = 200, 3     # a round's; contents that each query is tried on
 
 REQUEST = {'auth': {'sub': 'a', 'org': 'b', 'list': ['a', 'c']}, 'subscription': {'p': 'c', 'ids': ['b', 'd']}}
-TABLES = {'t': ('id', 'x', 'y', 'n', 'list'), 'u': ('id', 'uid', 'org', 'n', 'list'), 'v': ('id', 'w', 'k', 'n', 'list')}
+TABLES = {'t': ('id', 'x', 'y', 'n', 'list'), 'u': ('id', 'uid', 'org 😀', 'n', 'list'),
+          'v': ('id', 'w', '😀', 'n', 'list')}
+TEXTS = ['a', 'b', 'c', 'd', "it's", '😀']     # of rows
 
 # the same in a stream and in SQLite
 SCALARS = [('auth.user_id()', "'a'"), ("auth.parameter('org')", "'b'"), ("subscription.parameter('p')", "'c'"),
-           ('upper(auth.user_id())', "'A'"), ("'d'", "'d'")]
+           ('upper(auth.user_id())', "'A'"), ("'d'", "'d'"), ("'it''s'", "'it''s'"), ("'😀'", "'😀'")]
 ARRAYS = [("auth.parameter('list')", """'["a","c"]'"""), ("subscription.parameter('ids')", """'["b","d"]'"""),
           ("""'["a","d"]'""", """'["a","d"]'""")]
+
+
+def quoted(name):
+    return name if name.isalnum() and name.isascii() else f'"{name}"'
 
 
 class Generator:
@@ -48,11 +54,15 @@ class Generator:
         if table is None:
             return f'{name}.value'
         columns = [c for c in TABLES[table] if c != 'id' and (c == kind if kind else c not in ('n', 'list'))]
-        return f'{name}.{self.random.choice(columns)}'
+        return f'{name}.{quoted(self.random.choice(columns))}'
 
     def plain(self, scope):
-        column = self.column(scope, 'n')
-        return self.random.choice([(f'{column} = 1',) * 2, (f'{column} > 0',) * 2,
+        column, text = self.column(scope, 'n'), self.column(scope)
+        return self.random.choice([(f'{column} = 1',) * 2, (f'{column} > 0',) * 2, (f'{column} > 0.5',) * 2,
+                                   (f'{column} BETWEEN 1 AND 1.25',) * 2,
+                                   (f"CAST({column} AS text) = '1'",) * 2,
+                                   (f"CASE WHEN {text} = 'it''s' THEN 2 WHEN {text} = '😀' THEN 1.5 ELSE 0 END > 1",) * 2,
+                                   (f"CASE {column} WHEN 1 THEN 'a' WHEN 2 THEN 'b' ELSE 'c' END = 'b'",) * 2,
                                    (f'{column} IN ARRAY[0, 2]', f'{column} IN (0, 2)')])
 
     def member(self, scope):
@@ -130,7 +140,7 @@ def contents(random):
             return random.randint(0, 2)
         if column == 'list':
             return json.dumps([random.choice('abcd') for _ in range(random.randint(1, 3))])
-        return random.choice('abcd')
+        return random.choice(TEXTS)
 
     return {table: [{column: value(column, i) for column in columns} for i in range(random.randint(2, 7))]
             for table, columns in TABLES.items()}
@@ -139,14 +149,14 @@ def contents(random):
 def sqlite_ids(data, sql):
     database = sqlite3.connect(':memory:')
     for table, columns in TABLES.items():
-        database.execute(f'CREATE TABLE {table} ({", ".join(columns)})')
+        database.execute(f'CREATE TABLE {table} ({", ".join(map(quoted, columns))})')
         for row in data[table]:
             database.execute(f'INSERT INTO {table} VALUES ({", ".join("?" * len(columns))})', [row[c] for c in columns])
     return {row[0] for row in database.execute(sql)}
 
 
 def compile_all(queries):
-    documents = [f'config:\n  edition: 3\nstreams:\n  s:\n    query: {json.dumps(q)}\n' for q in queries]
+    documents = [f'config:\n  edition: 3\nstreams:\n  s:\n    query: {json.dumps(q, ensure_ascii=False)}\n' for q in queries]
     done = subprocess.run([f'{UNIT}/build/plan_of'], input='\n%%\n'.join(documents), capture_output=True, text=True,
                           check=True)
     return done.stdout.splitlines()

@@ -66,7 +66,7 @@ compile_case(const JsonNode *vector, SyncArena *arena)
 	SyncString	schema = as_text(need(vector, "default_schema"));
 	SyncString	yaml = as_text(need(vector, "sync_rules"));
 	RulesOptions options = {.default_schema = arena_strndup(arena, schema.data, schema.len)};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	const SyncPlan *plan;
 	bool		deployable = need(vector, "deployable")->kind == JSON_TRUE;
 

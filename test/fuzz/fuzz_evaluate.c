@@ -17,7 +17,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t		len = split == NULL ? size : (size_t) (split - data);
 	SyncArena  *arena = fuzz_arena(FUZZ_MEMORY);
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	const SyncPlan *plan = rules_compile((const char *) data, len, &options, arena, &messages);
 	FuzzSource	source = fuzz_source(data + len + (split != NULL), size - len - (split != NULL));
 

@@ -12,7 +12,7 @@ compile(const char *text, size_t size, size_t budget, size_t *used)
 {
 	SyncArena  *arena = arena_create(budget);
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	const SyncPlan *plan;
 	bool		fatal = false;
 	bool		no_memory = false;

@@ -2,7 +2,7 @@
 
 Written from the contract (sync-rules.md, 7.2, 7.3, 7.5, 7.6) and not from the
 C code, to be held against it.  It takes plans on trust and knows only what
-test/campaign.d/streams.py writes: no NULL, no blob, no real.
+test/campaign.d/streams.py writes: no NULL, no blob, every CASE with ELSE.
 """
 import itertools
 import json
@@ -25,6 +25,17 @@ def evaluate(expr, row, elements, request):
         return expr['value']
     if kind == 'lit_int':
         return int(expr['base10'])
+    if kind == 'lit_double':
+        return float(expr['value'])
+    if kind == 'between':
+        return int(value(expr['low']) <= value(expr['value']) <= value(expr['high']))
+    if kind == 'case_when':
+        for arm in expr['whens']:
+            if value(arm['when']) == value(expr['operand']) if 'operand' in expr else value(arm['when']):
+                return value(arm['then'])
+        return value(expr['else'])
+    if kind == 'cast':
+        return {'text': str, 'integer': int}[expr['cast_as']](value(expr['operand']))
     if kind == 'unary':
         return int(not value(expr['operand']))
     if kind == 'scalar_in':
@@ -32,7 +43,7 @@ def evaluate(expr, row, elements, request):
     if kind == 'binary':
         left, right = value(expr['left']), value(expr['right'])
         return int({'and': lambda: bool(left) and bool(right), 'or': lambda: bool(left) or bool(right),
-                    '=': lambda: left == right, '>': lambda: left > right}[expr['operator']]())
+                    '=': lambda: left == right, '<': lambda: left < right, '>': lambda: left > right}[expr['operator']]())
     assert kind == 'function', expr
     arguments = [value(e) for e in expr['parameters']]
     if expr['function'] == 'upper':
@@ -152,12 +163,24 @@ def canonical(expr, outer, inputs):
         return '?'
     if kind == 'lit_int':
         return expr['base10']
+    if kind == 'lit_double':
+        return repr(float(expr['value']))
+    if kind == 'cast':
+        return f'CAST({canonical(expr["operand"], 0, inputs)} AS {expr["cast_as"]})'
+    if kind == 'case_when':
+        text = f'CASE {canonical(expr["operand"], 0, inputs)}' if 'operand' in expr else 'CASE'
+        for arm in expr['whens']:
+            text += f' WHEN {canonical(arm["when"], 0, inputs)} THEN {canonical(arm["then"], 0, inputs)}'
+        return f'{text} ELSE {canonical(expr["else"], 0, inputs)} END'
     if kind == 'lit_string':
         return "'" + expr['value'].replace("'", "''") + "'"
     if kind == 'function':
         return f'"{expr["function"]}"({", ".join(canonical(e, 0, inputs) for e in expr["parameters"])})'
     if kind == 'unary':
         own, text = 3, f'not {canonical(expr["operand"], 3, inputs)}'
+    elif kind == 'between':
+        own, parts = 4, [canonical(expr[part], 4, inputs) for part in ('value', 'low', 'high')]
+        text = f'{parts[0]} BETWEEN {parts[1]} AND {parts[2]}'
     elif kind == 'scalar_in':
         own, text = 4, f'{canonical(expr["target"], 4, inputs)} IN '
         text += f'({", ".join(canonical(e, 0, inputs) for e in expr["in"])})'

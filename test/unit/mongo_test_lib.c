@@ -404,7 +404,7 @@ rules_table_create(const char *yaml, const char *prefix, const char *name,...)
 	RulesOptions options = {.default_schema = "public"};
 	BucketNaming naming = {{prefix, (uint32_t) strlen(prefix)}};
 	SyncArena  *arena = arena_create(0);
-	RulesMessage *messages = NULL;
+	const RulesMessage *messages = NULL;
 	const SyncPlan *plan;
 	const TableBinding *binding;
 	SyncError	error;

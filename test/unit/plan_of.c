@@ -19,7 +19,7 @@ compile(const char *yaml, size_t len)
 	RulesOptions options = {.default_schema = "public"};
 	SyncArena  *arena = arena_create(0);
 	const RulesMessage *message;
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	const SyncPlan *plan;
 	const char *json = NULL;
 	size_t		json_len = 0;

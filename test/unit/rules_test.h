@@ -22,7 +22,7 @@
 #endif
 
 static SyncArena *arena;
-static RulesMessage *messages __attribute__((unused));
+static const RulesMessage *messages __attribute__((unused));
 
 static inline int
 rules_setup(void **state)

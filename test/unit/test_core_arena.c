@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "core_test.h"
+#include "hash_index.h"
 
 static void
 allocations_are_aligned_and_apart(void **state)
@@ -300,6 +301,96 @@ limits_end_work(void **state)
 	arena_alloc(arena, 1000000);
 }
 
+static bool	cancel_answer;
+
+static bool
+cancel_asked(void)
+{
+	return cancel_answer;
+}
+
+/* what fails inside other work does not count for it, and leaves its limit */
+static void
+work_nests(void **state)
+{
+	SyncArena  *arena = *state;
+	ArenaWork	outer;
+	ArenaWork	inner;
+	size_t		taken;
+
+	arena_work_begin(arena, &outer, 100000, NULL);
+	arena_work_begin(arena, &inner, 3000000, NULL);
+	assert_true(take_all(arena) > 1000000);
+	assert_true(arena_limit_reached(arena));
+	arena_work_end(arena, &inner);
+	assert_false(arena_limit_reached(arena));
+	taken = take_all(arena);
+	assert_true(taken > 20000 && taken <= 100000);
+	assert_true(arena_limit_reached(arena));
+	arena_work_end(arena, &outer);
+	assert_false(arena_limit_reached(arena));
+	arena_alloc(arena, 1000000);
+}
+
+/* once it is cancelled, work allocates nothing any more; what comes behind it does */
+static void
+work_is_cancelled(void **state)
+{
+	SyncArena  *arena = *state;
+	ArenaWork	outer;
+	ArenaWork	inner;
+	size_t		before;
+
+	arena_work_begin(arena, &outer, 0, cancel_asked);
+	arena_work_begin(arena, &inner, 0, NULL);
+	arena_poll(arena);
+	cancel_answer = true;
+	before = take_all(arena);
+	assert_true(before < 48 * 1000);
+	assert_true(arena_cancelled(arena));
+	assert_int_equal(take_all(arena), 0);
+	arena_work_end(arena, &inner);
+	assert_false(arena_cancelled(arena));
+	assert_true(take_all(arena) < 48 * 1000);
+	arena_work_end(arena, &outer);
+	for (int i = 0; i < 2000; i++)
+		arena_alloc(arena, 48);
+	arena_poll(arena);
+	cancel_answer = false;
+}
+
+static void
+arrays_have_room(void **state)
+{
+	SyncArena  *arena = *state;
+	int		   *array = NULL;
+
+	for (int i = 0; i < 5000; i++)
+	{
+		array = arena_make_room(arena, array, sizeof(*array), i);
+		array[i] = i;
+		if (i % 7 == 0)
+			arena_alloc(arena, 1);
+	}
+	for (int i = 0; i < 5000; i++)
+		assert_int_equal(array[i], i);
+}
+
+static void
+names_are_found_once(void **state)
+{
+	SyncArena  *arena = *state;
+	NameIndex	index = {.names = NULL};
+
+	assert_int_equal(name_index_find(&index, str("x")), -1);
+	for (int i = 0; i < 1000; i++)
+		name_index_add(&index, str(arena_printf(arena, "n%d", i)), 3 * i, arena);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(name_index_find(&index, str(arena_printf(arena, "n%d", i))), 3 * i);
+	assert_int_equal(name_index_find(&index, str("n1000")), -1);
+	assert_int_equal(name_index_find(&index, str("")), -1);
+}
+
 int
 main(void)
 {
@@ -311,6 +402,10 @@ main(void)
 		arena_test(grow_keeps_the_content),
 		cmocka_unit_test(budgets_are_exact),
 		arena_test(limits_end_work),
+		arena_test(work_nests),
+		arena_test(work_is_cancelled),
+		arena_test(arrays_have_room),
+		arena_test(names_are_found_once),
 		arena_test(guards_nest),
 		arena_test(strings_end_with_nul),
 		cmocka_unit_test(error_messages_are_cut_at_characters),

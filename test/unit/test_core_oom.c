@@ -207,7 +207,7 @@ static const SyncPlan *
 read_rules(const struct Config *config, SyncArena *arena, Outcome *outcome)
 {
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	SyncError	error;
 	const SyncPlan *plan;
 

@@ -338,6 +338,20 @@ positions(void **state)
 		assert_false(lsn_parse(str(wrong[i]), &lsn));
 }
 
+/* of A to Z, and no other letters */
+static void
+case_of_names(void **state)
+{
+	SyncArena  *arena = *state;
+
+	assert_bytes(text_ascii_lower(str("AbZ_@[`{9\xC3\x84"), arena), "abz_@[`{9\xC3\x84");
+	assert_true(text_equal_but_for_case(str("AbZ9"), str("aBz9")));
+	assert_false(text_equal_but_for_case(str("@a"), str("`a")));
+	assert_false(text_equal_but_for_case(str("[a"), str("{a")));
+	assert_false(text_equal_but_for_case(str("\xC3\x84"), str("\xC3\xA4")));
+	assert_false(text_equal_but_for_case(str("a"), str("ab")));
+}
+
 int
 main(void)
 {
@@ -349,6 +363,7 @@ main(void)
 		arena_test(bytes_become_text),
 		arena_test(surrogates_are_replaced),
 		cmocka_unit_test(array_indexes),
+		arena_test(case_of_names),
 		cmocka_unit_test(numbers_to_text),
 		cmocka_unit_test(numbers_from_text),
 		cmocka_unit_test(prefixes_of_numbers),

@@ -474,7 +474,7 @@ hostile_rules_are_cheap(void **state)
 		SyncArena  *arena = arena_create(0);
 		RulesOptions options = {.default_schema = "public"};
 		SyncBuffer	text;
-		RulesMessage *messages;
+		const RulesMessage *messages;
 		const SyncPlan *plan;
 		double		compile_time = cpu();
 		double		bind_time;
@@ -640,7 +640,7 @@ static const SyncPlan *
 plan_of_row(const struct HostileRow *row, SyncArena *arena)
 {
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	SyncError	error;
 	const char *text;
 	const SyncPlan *plan;
@@ -675,7 +675,7 @@ repeated_names_are_cheap(void **state)
 	SyncArena  *plan_arena = arena_create(0);
 	SyncArena  *row_arena = arena_create(0);
 	SyncValue	values[COLUMNS] = {0};
-	RulesMessage *said;
+	const RulesMessage *said;
 	EvaluatedRow row;
 	SyncBuffer	yaml;
 	const TableBinding *binding;

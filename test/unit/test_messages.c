@@ -345,7 +345,7 @@ static const char *
 messages_of(const char *document, int line)
 {
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *message;
+	const RulesMessage *message;
 	SyncBuffer	text;
 
 	buffer_init(&text, arena, 256);
@@ -430,7 +430,7 @@ test_styles(void **state)
 		const char *document = arena_printf(arena, "bucket_definitions:\n b:\n  data:\n   - %s\n",
 											styles[i]);
 		const char *call = strstr(document, "nosuch(");
-		RulesMessage *message;
+		const RulesMessage *message;
 		int			line = 1;
 		int			column = 1;
 

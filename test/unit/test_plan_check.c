@@ -40,7 +40,7 @@ static const SyncPlan *
 compile(const char *yaml, SyncArena *where)
 {
 	RulesOptions options = {.default_schema = "public"};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 
 	return rules_compile(yaml, strlen(yaml), &options, where, &messages);
 }
