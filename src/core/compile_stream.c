@@ -227,6 +227,12 @@ add_column(StreamQuery *query, const StoredExpr *expr, SyncString alias, uint32_
 	if (inputs.request)
 		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
 					"values of the request cannot be selected");
+	else if (inputs.function)
+	{
+		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
+					"elements of a JSON array cannot be selected");
+		stream_hint(&query->text, "json_each(), and IN with an array, can be used in conditions.");
+	}
 	else if (inputs.several)
 		stream_fail(&query->text, SYNC_ERROR_CONFIG, offset,
 					"the columns of a query must all come from the same table");
@@ -506,10 +512,12 @@ static void
 check_dangerous(const StoredQuerier *querier, const StreamText *text)
 {
 	Use			use = {false, false};
+	bool		of_values;		/* what filters use does not count then */
 
 	for (int i = 0; i < querier->value_count; i++)
 		add_value_use(&use, querier->values[i]);
-	for (int i = 0; i < querier->filter_count && querier->value_count == 0; i++)
+	of_values = use.auth || use.client;
+	for (int i = 0; i < querier->filter_count && !of_values; i++)
 		add_expr_use(&use, querier->filters[i]);
 	if (!use.client || use.auth)
 		return;

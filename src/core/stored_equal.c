@@ -17,7 +17,7 @@ typedef enum PairingKind
 {
 	PAIR_SOURCES,				/* at the same position in sources a and b */
 	PAIR_LOOKUPS,				/* on the query side: a lookup has one relation */
-	PAIR_QUERY					/* of one query: they are the same */
+	PAIR_QUERY					/* of one query: the same, or called alike for the same rows */
 } PairingKind;
 
 typedef struct Pairing
@@ -55,7 +55,8 @@ relation_equal(const Pairing *pairing, const StoredRelation *a, const StoredRela
 		case PAIR_LOOKUPS:
 			return true;
 		default:
-			return false;
+			return a->kind == RELATION_JSON_EACH && a->owner == b->owner &&
+				expr_equal(pairing, a->input, b->input);
 	}
 }
 

@@ -245,11 +245,19 @@ hash_sql(Hasher *hasher, const StoredExpr *expr, int outer)
 		case STORED_CASE:
 			hash_case(hasher, expr);
 			return;
+		case STORED_SCALAR_IN:
+			if (expr->arg_count == 1)
+			{
+				/* what it is compared with is among the inputs all the same */
+				hash_word(hasher, "FALSE");
+				return;
+			}
+			own = PRECEDENCE_EQUALITY;
+			break;
 		case STORED_UNARY:
 			own = PRECEDENCE_NOT;
 			break;
 		case STORED_BETWEEN:
-		case STORED_SCALAR_IN:
 			own = PRECEDENCE_EQUALITY;
 			break;
 		default:
@@ -292,11 +300,26 @@ hash_function(Hasher *hasher, const StoredRelation *function)
 	hash_expr(hasher, function->input);
 }
 
+/* the last one that is named, or NULL */
+static const StoredRelation *
+function_of(const StoredExpr *expr)
+{
+	const StoredRelation *function = NULL;
+
+	if (expr->relation != NULL && expr->relation->kind == RELATION_JSON_EACH)
+		return expr->relation;
+	for (int i = expr->arg_count - 1; i >= 0 && function == NULL; i--)
+		function = function_of(expr->args[i]);
+	return function;
+}
+
 static void
 hash_key(Hasher *hasher, const StoredExpr *key)
 {
-	if (key->kind == STORED_COLUMN && key->relation->kind == RELATION_JSON_EACH)
-		hash_function(hasher, key->relation);
+	const StoredRelation *function = function_of(key);
+
+	if (function != NULL)
+		hash_function(hasher, function);
 	hash_expr(hasher, key);
 }
 

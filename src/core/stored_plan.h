@@ -172,9 +172,10 @@ struct StoredLookup
 	const StoredExpr **outputs;
 	int			filter_count;	/* of the function */
 	const StoredExpr **filters;
-	int			stage;			/* 1 + the highest stage of what it needs */
+	int			stage;			/* as late as what needs it allows */
 	bool		seen;			/* by a walk of compile_stream.c */
 	int			id_in_stage;
+	int			number;			/* while compiling: in the order in which they were first needed */
 };
 
 typedef struct StoredQuerier
@@ -220,8 +221,9 @@ extern uint32_t stored_bucket_hash(const StoredBucket *bucket);
 /* ---- stored_equal.c */
 
 /*
- * The same value of the same rows.  Two calls of json_each() with one argument
- * are two relations: each has rows of its own.
+ * The same value of the same rows.  Two calls of json_each() for one table's rows
+ * with one argument count as the same here, as they do in a plan (7.6), although
+ * each has rows of its own.
  */
 extern bool stored_key_equal(const StoredExpr *a, const StoredExpr *b);
 

@@ -213,11 +213,15 @@ typedef struct StreamInputs
 	bool		request;
 	StoredRelation *first;		/* NULL: no relation */
 	bool		several;		/* other relations, too */
-	bool		owners_differ;	/* that do not belong to the same table */
-	bool		owner_itself;	/* the table that the first one belongs to is among them */
+	StoredRelation *last;
+	bool		function;		/* a table-valued function */
+	bool		mixed;			/* one does not belong to the one before it */
 } StreamInputs;
 
 extern void stream_add_inputs(StreamInputs *inputs, const StoredExpr *expr);
+
+/* whether one is the other, or called for its rows */
+extern bool stream_belong_together(const StoredRelation *a, const StoredRelation *b);
 
 /* ---- stream_where.c */
 
@@ -268,6 +272,8 @@ typedef struct StreamSide
 typedef struct StreamTerm
 {
 	bool		equals;
+	bool		placed;			/* relations and group are known */
+	StoredRelation *group;		/* of a condition: the relation that it names last */
 	StreamSide	left;
 	StreamSide	right;			/* equals */
 	const StreamText *text;

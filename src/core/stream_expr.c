@@ -157,6 +157,12 @@ make_function(const StreamText *text, uint32_t offset, SyncString name, const St
 
 /* ---------------------------------------------------------------- inputs */
 
+bool
+stream_belong_together(const StoredRelation *a, const StoredRelation *b)
+{
+	return a == b || a->owner == b || b->owner == a;
+}
+
 void
 stream_add_inputs(StreamInputs *inputs, const StoredExpr *expr)
 {
@@ -169,8 +175,9 @@ stream_add_inputs(StreamInputs *inputs, const StoredExpr *expr)
 		if (inputs->first == NULL)
 			inputs->first = relation;
 		inputs->several |= relation != inputs->first;
-		inputs->owners_differ |= relation->owner != inputs->first->owner;
-		inputs->owner_itself |= relation == inputs->first->owner;
+		inputs->mixed |= inputs->last != NULL && !stream_belong_together(inputs->last, relation);
+		inputs->function |= relation->kind == RELATION_JSON_EACH;
+		inputs->last = relation;
 	}
 	for (int i = 0; i < expr->arg_count; i++)
 		stream_add_inputs(inputs, expr->args[i]);
@@ -420,8 +427,8 @@ stream_list_items(const SqlExpr *expr, SqlExpr ***items, int *count)
 }
 
 /*
- * IN of a list, and NOT IN of a JSON array; IN of a JSON array is a join, and
- * so a matter of WHERE.
+ * IN of a JSON array compares with the elements: for each of them the expression
+ * around it has a value.  Where it is a condition of its own, see stream_where.c.
  */
 static const StoredExpr *
 in_operator(const StreamScope *scope, const SqlExpr *expr)
@@ -446,7 +453,15 @@ in_operator(const StreamScope *scope, const SqlExpr *expr)
 		return NULL;
 	}
 	else if (expr->op == SQL_OP_IN)
-		return unsupported(scope, expr, "IN with a JSON array outside of WHERE conditions");
+	{
+		const StoredExpr *left = stream_expr(scope, expr->binary.left);
+		StoredRelation *elements = stream_json_each(scope, stream_expr(scope, right),
+													right->offset);
+
+		found = elements == NULL || left == NULL ? NULL :
+			stream_make_binary(text, expr->offset, "=", left,
+							   stream_value_column(text, right->offset, elements));
+	}
 	else
 		found = make_call(scope, expr, STORED_FUNCTION, sync_string_literal("ps_json_contains"),
 						  expr->binary.left, (SqlExpr *const *) &right, 1);

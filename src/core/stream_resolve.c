@@ -49,6 +49,7 @@ typedef struct Resolver
 	bool	   *used;			/* by term */
 	Node	   *nodes;
 	StoredQuerier *querier;
+	int			lookup_number;	/* of lookups begun */
 	bool		failed;			/* reported */
 } Resolver;
 
@@ -75,29 +76,24 @@ use_functions(Resolver *resolver, StoredSource *source, const StoredExpr *expr)
 		use_functions(resolver, source, expr->args[i]);
 }
 
-/* conditions of one relation are one term by now */
-static const StoredExpr *
-take_condition(Resolver *resolver, const StoredRelation *relation)
+/* the conditions of rows of the relation, or, without one, of the request */
+static const StoredExpr **
+take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 {
-	for (int i = 0; i < resolver->product->term_count; i++)
+	const StreamProduct *product = resolver->product;
+	const StoredExpr **list = arena_array(resolver->arena, const StoredExpr *,
+										  (size_t) product->term_count);
+
+	*count = 0;
+	for (int i = 0; i < product->term_count; i++)
 	{
-		const StreamTerm *term = resolver->product->terms[i];
+		const StreamTerm *term = product->terms[i];
 
 		if (term->equals || term->left.relation != relation || resolver->used[i])
 			continue;
 		resolver->used[i] = true;
-		return term->left.expr;
+		list[(*count)++] = term->left.expr;
 	}
-	return NULL;
-}
-
-static const StoredExpr **
-list_of(Resolver *resolver, const StoredExpr *expr, int *count)
-{
-	const StoredExpr **list = arena_array(resolver->arena, const StoredExpr *, 1);
-
-	*count = expr == NULL ? 0 : 1;
-	list[0] = expr;
 	return list;
 }
 
@@ -248,7 +244,7 @@ resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 	{
 		Key		   *key = key_of(keys, &source->key_count, sides[2 * i]->expr);
 
-		use_functions(resolver, source, key->expr);
+		use_functions(resolver, source, sides[2 * i]->expr);
 		add_value(resolver, key, value_of(resolver, sides[2 * i + 1]));
 	}
 	sort_keys(keys, source->key_count);
@@ -265,44 +261,66 @@ resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 static void
 resolve_filters(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 {
-	const StoredExpr *filter = take_condition(resolver, relation);
-
-	source->filters = list_of(resolver, filter, &source->filter_count);
-	if (filter != NULL)
-		use_functions(resolver, source, filter);
+	source->filters = take_conditions(resolver, relation, &source->filter_count);
+	for (int i = 0; i < source->filter_count; i++)
+		use_functions(resolver, source, source->filters[i]);
 }
 
 /* ---------------------------------------------------------------- lookups */
 
-static int
-stage_after(StoredValue *const *values, int count)
+/* what these values come from is needed that many steps before the end */
+static void
+need_before(StoredValue *const *values, int count, int steps)
 {
-	int			stage = 0;
-
 	for (int i = 0; i < count; i++)
 	{
-		int			needed = 0;
+		StoredValue *value = values[i];
 
-		if (values[i]->kind == VALUE_OF_LOOKUP)
-			needed = values[i]->lookup->stage + 1;
-		else if (values[i]->kind == VALUE_INTERSECTION)
-			needed = stage_after(values[i]->values, values[i]->value_count);
-		if (needed > stage)
-			stage = needed;
+		if (value->kind == VALUE_OF_LOOKUP && value->lookup->stage < steps)
+			value->lookup->stage = steps;
+		if (value->kind == VALUE_INTERSECTION)
+			need_before(value->values, value->value_count, steps);
 	}
-	return stage;
 }
 
-/* a lookup is entered once all that it needs is */
+/*
+ * Each lookup goes into the latest stage that it can be in; in a stage, they are
+ * in the order in which they were first needed.  They have been entered after
+ * all that they need.
+ */
 static void
-enter_lookup(Resolver *resolver, StoredLookup *lookup)
+arrange_lookups(Resolver *resolver)
 {
 	StoredQuerier *querier = resolver->querier;
+	int			count = querier->lookup_count;
+	StoredLookup **by_number = arena_array(resolver->arena, StoredLookup *, (size_t) count);
+	int			last = 0;
 
-	lookup->stage = stage_after(lookup->values, lookup->value_count);
-	for (int i = 0; i < querier->lookup_count; i++)
-		lookup->id_in_stage += querier->lookups[i]->stage == lookup->stage;
-	querier->lookups[querier->lookup_count++] = lookup;
+	for (int i = count - 1; i >= 0; i--)
+	{
+		StoredLookup *lookup = querier->lookups[i];
+
+		by_number[lookup->number] = lookup;
+		need_before(lookup->values, lookup->value_count, lookup->stage + 1);
+		if (lookup->stage > last)
+			last = lookup->stage;
+	}
+	querier->lookup_count = 0;
+	for (int steps = last; steps >= 0; steps--)
+	{
+		int			id = 0;
+
+		for (int i = 0; i < count; i++)
+		{
+			if (by_number[i]->stage == steps)
+			{
+				by_number[i]->id_in_stage = id++;
+				querier->lookups[querier->lookup_count++] = by_number[i];
+			}
+		}
+	}
+	for (int i = 0; i < count; i++)
+		by_number[i]->stage = last - by_number[i]->stage;
 }
 
 /*
@@ -323,13 +341,13 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 	lookup = arena_new(resolver->arena, StoredLookup);
 	node->relation = relation;
 	node->lookup = lookup;
+	lookup->number = resolver->lookup_number++;
 	node->next = resolver->nodes;
 	resolver->nodes = node;
 	if (relation->kind == RELATION_JSON_EACH)
 	{
 		lookup->function = relation;
-		lookup->filters = list_of(resolver, take_condition(resolver, relation),
-								  &lookup->filter_count);
+		lookup->filters = take_conditions(resolver, relation, &lookup->filter_count);
 	}
 	else
 	{
@@ -341,7 +359,7 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 		lookup->value_count = node->source->key_count;
 		resolve_filters(resolver, relation, node->source);
 	}
-	enter_lookup(resolver, lookup);
+	resolver->querier->lookups[resolver->querier->lookup_count++] = lookup;
 	return node;
 }
 
@@ -400,11 +418,11 @@ stream_resolve(StreamQuery *query, const StreamProduct *product, StreamResolver 
 	source->table = query->primary;
 	source->column_count = query->column_count;
 	source->columns = query->columns;
-	querier->filters = list_of(&resolver, take_condition(&resolver, NULL),
-							   &querier->filter_count);
+	querier->filters = take_conditions(&resolver, NULL, &querier->filter_count);
 	querier->values = resolve_keys(&resolver, query->primary, source);
 	querier->value_count = source->key_count;
 	resolve_filters(&resolver, query->primary, source);
 	resolve_rest(&resolver);
+	arrange_lookups(&resolver);
 	return !resolver.failed;
 }

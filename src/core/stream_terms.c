@@ -3,7 +3,8 @@
  * stream_terms.c
  *	  Conditions of a query as a disjunction of products: sync-rules.md, 7.4.
  *
- *		1. NOT goes down to the leaves, AND is distributed over OR.
+ *		1. NOT goes down to the leaves, where it cancels another one, and AND is
+ *		   distributed over OR.
  *		2. In a product, conditions of one relation (or of the request) become
  *		   one, with AND.  Equals clauses, which join relations, stay alone.
  *		3. Products of one condition that are of one relation become one, with OR.
@@ -29,101 +30,154 @@ static StreamProducts normalize(TermCompiler *terms, const StreamCondition *cond
 
 /* ---------------------------------------------------------------- terms */
 
-/*
- * Which relation a condition is about.  A function of a table's rows counts as
- * the table, but two of them without the table itself do not.  False: it is
- * about several, or about the request and a relation.
- */
-static bool
-relation_of(const StreamInputs *inputs, StoredRelation **relation)
-{
-	*relation = NULL;
-	if (inputs->first == NULL)
-		return true;
-	if (inputs->request || inputs->owners_differ || (inputs->several && !inputs->owner_itself))
-		return false;
-	*relation = inputs->first->owner;
-	return true;
-}
-
+/* a term as it is before it is known what it is about; see finish_terms() */
 static StreamTerm *
-new_term(TermCompiler *terms, const StreamCondition *leaf)
+new_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
 {
 	StreamTerm *term = arena_new(terms->arena, StreamTerm);
 
 	term->text = leaf->text;
 	term->offset = leaf->offset;
-	return term;
-}
-
-static StreamTerm *
-mixed(TermCompiler *terms, const StreamCondition *leaf)
-{
-	stream_fail(leaf->text, SYNC_ERROR_CONFIG, leaf->offset,
-				"this condition mixes several tables, or a table and the request");
-	stream_hint(leaf->text, "What is of different origin can be compared with = or IN only.");
+	term->left.expr = leaf->left;
+	if (leaf->kind == CONDITION_EQUAL && !negated)
+	{
+		term->equals = true;
+		term->right.expr = leaf->right;
+		return term;
+	}
+	if (leaf->kind == CONDITION_EQUAL)
+		term->left.expr = stream_make_binary(leaf->text, leaf->offset, "=", leaf->left,
+											 leaf->right);
+	if (negated && term->left.expr != NULL)
+		/* the only unary operator there is */
+		term->left.expr = term->left.expr->kind == STORED_UNARY ? term->left.expr->args[0] :
+			stream_make_not(leaf->text, leaf->offset, term->left.expr);
+	if (term->left.expr != NULL)
+		return term;
 	terms->failed = true;
 	return NULL;
 }
 
-/* NULL: reported */
-static StreamTerm *
-condition_term(TermCompiler *terms, const StreamCondition *leaf, const StoredExpr *expr)
+/* a call with constants that is not known yet to belong to a table */
+static bool
+is_free_function(const StoredRelation *relation)
 {
 	StreamInputs inputs = {.request = false};
-	StreamTerm *term;
 
-	if (expr == NULL)
-	{
-		terms->failed = true;
-		return NULL;
-	}
-	stream_add_inputs(&inputs, expr);
-	term = new_term(terms, leaf);
-	term->left.expr = expr;
-	return relation_of(&inputs, &term->left.relation) ? term : mixed(terms, leaf);
+	if (relation->kind != RELATION_JSON_EACH || relation->owner != relation)
+		return false;
+	stream_add_inputs(&inputs, relation->input);
+	return !inputs.request;
 }
 
-static StreamTerm *
-equal_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
+/*
+ * A function of constants has rows of its own, until a condition names it beside
+ * a table: then it is called for each row of that table.
+ */
+static void
+attach_functions(const StoredExpr *expr, StoredRelation **last)
 {
-	StreamInputs left = {.request = false};
-	StreamInputs right = {.request = false};
-	StreamInputs both;
-	StoredRelation *relation;
-	const StoredExpr *expr;
-	StreamTerm *term;
+	StoredRelation *relation = expr->relation;
 
-	stream_add_inputs(&left, leaf->left);
-	both = left;
-	stream_add_inputs(&both, leaf->right);
-	if (negated || relation_of(&both, &relation))
+	if (relation != NULL && *last != NULL && relation->kind != (*last)->kind)
 	{
-		expr = stream_make_binary(leaf->text, leaf->offset, "=", leaf->left, leaf->right);
-		if (negated)
-			expr = stream_make_not(leaf->text, leaf->offset, expr);
-		return condition_term(terms, leaf, expr);
+		StoredRelation *function = relation->kind == RELATION_JSON_EACH ? relation : *last;
+
+		if (is_free_function(function))
+			function->owner = function == relation ? *last : relation;
 	}
-	stream_add_inputs(&right, leaf->right);
-	term = new_term(terms, leaf);
-	term->equals = true;
-	term->left.expr = leaf->left;
-	term->right.expr = leaf->right;
-	if (!relation_of(&left, &term->left.relation) || !relation_of(&right, &term->right.relation))
-		return mixed(terms, leaf);
-	return term;
+	if (relation != NULL)
+		*last = relation;
+	for (int i = 0; i < expr->arg_count; i++)
+		attach_functions(expr->args[i], last);
 }
 
-static StreamTerm *
-leaf_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
+/*
+ * Which relation a condition is about, and whose rows.  It can be a table's and
+ * its functions', as long as no two functions are named one after the other.
+ * False: it is about several, or about the request and a relation.
+ */
+static bool
+relation_of(const StreamInputs *inputs, StoredRelation **relation)
 {
-	const StoredExpr *expr = leaf->left;
+	*relation = inputs->last != NULL ? inputs->last->owner : NULL;
+	return inputs->last == NULL || (!inputs->request && !inputs->mixed);
+}
 
-	if (leaf->kind == CONDITION_EQUAL)
-		return equal_term(terms, leaf, negated);
-	if (negated)
-		expr = stream_make_not(leaf->text, leaf->offset, expr);
-	return condition_term(terms, leaf, expr);
+/* as one side of an equals clause: a function must then be what is named last */
+static bool
+side_relation(StreamSide *side)
+{
+	StreamInputs inputs = {.request = false};
+
+	stream_add_inputs(&inputs, side->expr);
+	return relation_of(&inputs, &side->relation) &&
+		(!inputs.function || inputs.last->kind == RELATION_JSON_EACH);
+}
+
+static void
+mixed(TermCompiler *terms, const StreamTerm *term)
+{
+	stream_fail(term->text, SYNC_ERROR_CONFIG, term->offset,
+				"this condition mixes several tables, or a table and the request");
+	stream_hint(term->text, "What is of different origin can be compared with = or IN only.");
+	terms->failed = true;
+}
+
+/* what the term is about; an equals clause of one relation is a plain condition */
+static void
+place_term(TermCompiler *terms, StreamTerm *term)
+{
+	StreamInputs inputs = {.request = false};
+
+	stream_add_inputs(&inputs, term->left.expr);
+	if (term->equals)
+		stream_add_inputs(&inputs, term->right.expr);
+	if (!relation_of(&inputs, &term->left.relation))
+	{
+		if (!term->equals || !side_relation(&term->left) || !side_relation(&term->right))
+			mixed(terms, term);
+		return;
+	}
+	term->group = inputs.last;
+	if (!term->equals)
+		return;
+	term->equals = false;
+	term->left.expr = stream_make_binary(term->text, term->offset, "=", term->left.expr,
+										 term->right.expr);
+	terms->failed |= term->left.expr == NULL;
+}
+
+/*
+ * Functions of constants belong to the first table that they are compared with,
+ * in the order of the products; only then it is known what terms are about.
+ */
+static void
+finish_terms(TermCompiler *terms, const StreamProducts *products)
+{
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (int i = 0; i < products->count; i++)
+		{
+			for (int j = 0; j < products->items[i].term_count; j++)
+			{
+				StreamTerm *term = products->items[i].terms[j];
+
+				StoredRelation *last = NULL;
+
+				if (pass == 0)
+				{
+					attach_functions(term->left.expr, &last);
+					if (term->equals)
+						attach_functions(term->right.expr, &last);
+					continue;
+				}
+				if (!term->placed)
+					place_term(terms, term);
+				term->placed = true;
+			}
+		}
+	}
 }
 
 /* ---------------------------------------------------------------- products */
@@ -264,7 +318,7 @@ normalize(TermCompiler *terms, const StreamCondition *condition, bool negated)
 				disjunction(terms, condition, false);
 		default:
 			result = no_condition(terms);
-			term = leaf_term(terms, condition, negated);
+			term = new_term(terms, condition, negated);
 			if (term == NULL)
 				return result;
 			new_product(terms, &result.items[0], 1);
@@ -278,6 +332,8 @@ normalize(TermCompiler *terms, const StreamCondition *condition, bool negated)
 /*
  * Joins the conditions of each relation with the operator: equals clauses as
  * they are, then what is of the request, then relations as they first appear.
+ * A function, and the table whose rows it is called for, are two of these; what
+ * is about both goes to the one that it names last.
  */
 static StreamProduct
 merge_terms(TermCompiler *terms, const StreamProduct *product, const char *op)
@@ -297,11 +353,11 @@ merge_terms(TermCompiler *terms, const StreamProduct *product, const char *op)
 
 			if ((pass == 0) != term->equals)
 				continue;
-			if (pass > 0 && (pass == 1) != (term->left.relation == NULL))
+			if (pass > 0 && (pass == 1) != (term->group == NULL))
 				continue;
 			for (int j = first; j < merged.term_count && pass > 0 && known == NULL; j++)
 			{
-				if (merged.terms[j]->left.relation == term->left.relation)
+				if (merged.terms[j]->group == term->group)
 					known = merged.terms[j];
 			}
 			if (known == NULL)
@@ -346,6 +402,8 @@ stream_products(StreamQuery *query, const StreamCondition *conditions, StreamPro
 	StreamProduct singles;
 
 	*products = (StreamProducts) {0, NULL};
+	if (!terms.failed)
+		finish_terms(&terms, &all);
 	if (terms.failed)
 		return false;
 	products->items = arena_array(terms.arena, StreamProduct, (size_t) all.count);

@@ -255,6 +255,11 @@ condition(const StreamScope *scope, const SqlExpr *expr)
 			left = stream_expr(scope, expr->binary.left);
 			right = stream_expr(scope, expr->binary.right);
 			return equality(scope->text, expr->offset, left, right);
+		case SQL_OP_NE:
+			left = stream_expr(scope, expr->binary.left);
+			right = stream_expr(scope, expr->binary.right);
+			return negation(scope->text, expr->offset,
+							equality(scope->text, expr->offset, left, right));
 		case SQL_OP_IN:
 		case SQL_OP_NOT_IN:
 			return in_condition(scope, expr);

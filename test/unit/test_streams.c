@@ -126,6 +126,12 @@ count_stored(const char *path)
 }
 
 #define COLUMN(name) "{'type':'data','source':{'column':'" name "'}}"
+#define ELEMENT(function, name) "{'type':'data','source':{'function':" #function \
+	",'outputName':'" name "'}}"
+#define INTEGER(digits) "{'type':'lit_int','base10':'" digits "'}"
+#define BINARY(left, op, right) "{'type':'binary','operator':'" op "','left':" left \
+	",'right':" right "}"
+#define NOT(operand) "{'type':'unary','operator':'not','operand':" operand "}"
 #define LOOKUP(stage, id, result) "{'type':'lookup','lookup':{'stageId':" #stage \
 	",'idInStage':" #id "},'resultIndex':" #result "}"
 
@@ -197,6 +203,32 @@ test_triangle(void **state)
 	assert_stored("parameterIndexes.0.output", "[" COLUMN("z") "," COLUMN("y") "]");
 	assert_stored("parameterIndexes.1.table.table", "'b'");
 	assert_stored("streams.0.queriers.0.lookupStages.1.0.instantiation", "[" LOOKUP(0, 0, 0) "]");
+}
+
+/* as late as possible: what is needed at the end is in the last stage */
+static void
+test_stages(void **state)
+{
+	(void) state;
+	compile_query("SELECT id FROM t WHERE b IN (SELECT a FROM x) AND "
+				  "a IN (SELECT a FROM u WHERE c IN (SELECT b FROM w))");
+	assert_stored("parameterIndexes.0.table.table", "'w'");
+	assert_stored("parameterIndexes.1.table.table", "'x'");
+	assert_stored("parameterIndexes.2.table.table", "'u'");
+	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages"), 2);
+	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages.0"), 1);
+	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages.1"), 2);
+	assert_stored("streams.0.queriers.0.sourceInstantiation", "[" LOOKUP(1, 1, 0) ","
+				  LOOKUP(1, 0, 0) "]");
+	/* rows that must exist are looked up at the end, too */
+	compile_query("SELECT id FROM t WHERE " AUTH " IN (SELECT a FROM x) AND "
+				  "a IN (SELECT a FROM u WHERE c IN (SELECT b FROM w))");
+	assert_stored("streams.0.queriers.0.lookupStages.1.1.instantiation.0.type", "'request'");
+	/* in an intersection */
+	compile_query("SELECT id FROM t WHERE a IN (SELECT a FROM x) AND "
+				  "a IN (SELECT a FROM u WHERE c IN (SELECT b FROM w WHERE d = " AUTH "))");
+	assert_stored("streams.0.queriers.0.sourceInstantiation.0.values",
+				  "[" LOOKUP(1, 0, 0) "," LOOKUP(1, 1, 0) "]");
 }
 
 static void
@@ -284,13 +316,23 @@ test_functions_of_rows(void **state)
 	assert_refused("SELECT id FROM t WHERE x && y", SYNC_ERROR_CONFIG, 24, "cannot be used");
 }
 
-/* each IN has an array of its own, even of the same column */
+/*
+ * Each IN has elements of its own, even of the same column; as keys they are the
+ * same, with a value that both allow.
+ */
 static void
 test_same_array_twice(void **state)
 {
 	(void) state;
 	compile_query("SELECT id FROM t WHERE " AUTH " IN z AND auth.parameter('p') IN z");
 	assert_int_equal(count_stored("dataSources.0.tableValuedFunctions"), 2);
+	assert_stored("dataSources.0.partitionBy", "[{'expr':" ELEMENT(0, "value") "}]");
+	assert_stored("streams.0.queriers.0.sourceInstantiation.0.type", "'intersection'");
+	compile_query("SELECT id FROM t WHERE z && auth.parameter('a') AND z && auth.parameter('b')");
+	assert_int_equal(count_stored("dataSources.0.partitionBy"), 1);
+	assert_stored("streams.0.queriers.0.sourceInstantiation.0.values",
+				  "[" LOOKUP(0, 0, 0) "," LOOKUP(0, 1, 0) "]");
+	compile_query("SELECT id FROM t WHERE " AUTH " IN y AND auth.parameter('p') IN z");
 	assert_int_equal(count_stored("dataSources.0.partitionBy"), 2);
 	compile_query("SELECT t.id FROM t, json_each(t.z) AS e WHERE " AUTH " = e.value "
 				  "AND auth.parameter('p') = e.value");
@@ -309,10 +351,6 @@ test_functions_of_requests(void **state)
 				  "[" COLUMN("value") "," COLUMN("key") "]");
 	assert_stored("streams.0.queriers.0.lookupStages.0.0.filters.0.left", COLUMN("value"));
 
-	/* a list that stands in the query */
-	compile_query("SELECT id FROM t WHERE x IN '[\"a\", 1]'");
-	assert_stored("streams.0.queriers.0.lookupStages.0.0.functionInputs",
-				  "[{'type':'lit_string','value':'[\\\"a\\\", 1]'}]");
 	assert_refused("SELECT t.id FROM t, u, json_each(t.a || u.a) AS e",
 				   SYNC_ERROR_CONFIG, 24, "one table, or from the request");
 	assert_refused("SELECT id FROM t WHERE auth.user_id() IN auth.parameter('l')",
@@ -325,7 +363,130 @@ test_functions_of_requests(void **state)
 				   SYNC_ERROR_CONFIG, 21, "one table, or from the request");
 }
 
+/* a list that stands in the query is part of the first table that it is compared with */
+static void
+test_functions_of_constants(void **state)
+{
+	static const char *const names[] = {"id", "x"};
+	EvaluatedRow row;
+
+	(void) state;
+	compile_query("SELECT id FROM t WHERE x IN '[\"a\", 1]'");
+	assert_stored("dataSources.0.tableValuedFunctions.0.functionInputs",
+				  "[{'type':'lit_string','value':'[\\\"a\\\", 1]'}]");
+	assert_stored("dataSources.0.filters", "[" BINARY(COLUMN("x"), "=", ELEMENT(0, "value")) "]");
+	assert_stored("dataSources.0.partitionBy", "[]");
+	assert_stored("streams.0.queriers.0.lookupStages", "[]");
+	row = evaluate(plan, "t", names, 2, (SyncValue[]) {text("1"), text("a")});
+	assert_int_equal(row.bucket_row_count, 1);
+	assert_text(row.bucket_rows[0].bucket, "s|0[]");
+	row = evaluate(plan, "t", names, 2, (SyncValue[]) {text("1"), text("b")});
+	assert_int_equal(row.bucket_row_count, 0);
+
+	compile_query("SELECT id FROM t WHERE NOT (x IN '[1]')");
+	assert_stored("dataSources.0.filters",
+				  "[" NOT(BINARY(COLUMN("x"), "=", ELEMENT(0, "value"))) "]");
+	/* in a subquery, of its table */
+	compile_query("SELECT id FROM t WHERE x IN (SELECT k FROM u WHERE u = " AUTH
+				  " AND role IN '[\"admin\"]')");
+	assert_int_equal(count_stored("parameterIndexes.0.tableValuedFunctions"), 1);
+	assert_stored("parameterIndexes.0.partitionBy", "[{'expr':" COLUMN("u") "}]");
+	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages"), 1);
+	/* then it can be a key; which condition stands first does not matter */
+	compile_query("SELECT t.id FROM t, json_each('[1]') AS j WHERE j.value = " AUTH
+				  " AND j.key = t.x");
+	assert_stored("dataSources.0.partitionBy", "[{'expr':" ELEMENT(0, "value") "}]");
+	/* of u, and t is joined to it */
+	compile_query("SELECT t.id FROM t, u, json_each('[1]') AS j WHERE j.key = u.a AND j.value = t.a");
+	assert_stored("dataSources.0.tableValuedFunctions", "[]");
+	assert_stored("parameterIndexes.0.output", "[" ELEMENT(0, "value") "]");
+	/* without a table it is a function of the request */
+	compile_query("SELECT id FROM t WHERE 'a' IN '[\"a\"]'");
+	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages.0"), 1);
+	assert_refused("SELECT id FROM t WHERE " AUTH " IN '[1]'", SYNC_ERROR_CONFIG, 24,
+				   "cannot be used");
+	assert_refused("SELECT t.id FROM t, json_each('[1]') AS j WHERE t.a || j.value > " AUTH,
+				   SYNC_ERROR_CONFIG, 49, "mixes");
+}
+
+/* inside an expression, IN of an array compares with each of its elements */
+static void
+test_array_in_expression(void **state)
+{
+	(void) state;
+	compile_query("SELECT id FROM t WHERE (a IN b) = 1 AND c = 1");
+	assert_stored("dataSources.0.filters",
+				  "[" BINARY(BINARY(COLUMN("a"), "=", ELEMENT(0, "value")), "=", INTEGER("1")) ","
+				  BINARY(COLUMN("c"), "=", INTEGER("1")) "]");
+	compile_query("SELECT id FROM t WHERE (a IN b) = " AUTH);
+	assert_stored("dataSources.0.partitionBy.0.expr",
+				  BINARY(COLUMN("a"), "=", ELEMENT(0, "value")));
+	assert_refused("SELECT id FROM t WHERE (" AUTH " IN b) = 1", SYNC_ERROR_CONFIG, 25, "mixes");
+}
+
+/* a function's conditions are not merged with those of its table */
+static void
+test_groups_of_conditions(void **state)
+{
+	(void) state;
+	compile_query("SELECT id FROM t WHERE a IN b AND c = 1 AND d > 2");
+	assert_stored("dataSources.0.filters",
+				  "[" BINARY(COLUMN("a"), "=", ELEMENT(0, "value")) ","
+				  BINARY(BINARY(COLUMN("c"), "=", INTEGER("1")), "and",
+						 BINARY(COLUMN("d"), ">", INTEGER("2"))) "]");
+	compile_query("SELECT t.id FROM t, json_each(t.b) AS j, json_each(t.c) AS k "
+				  "WHERE j.value = 1 AND k.value = 2 AND j.key = 3");
+	assert_int_equal(count_stored("dataSources.0.filters"), 2);
+	assert_stored("dataSources.0.filters.0.operator", "'and'");
+	/* what is named last decides */
+	compile_query("SELECT t.id FROM t, json_each(t.b) AS j WHERE j.value > t.a AND t.c = 1");
+	assert_int_equal(count_stored("dataSources.0.filters"), 1);
+	compile_query("SELECT t.id FROM t, json_each(t.b) AS j WHERE t.a < j.value AND t.c = 1");
+	assert_int_equal(count_stored("dataSources.0.filters"), 2);
+	/* alternatives of both are two sources */
+	compile_query("SELECT id FROM t WHERE a IN b OR c = 1");
+	assert_int_equal(count_stored("dataSources"), 2);
+	assert_int_equal(count_stored("dataSources.1.tableValuedFunctions"), 0);
+	assert_int_equal(count_stored("buckets"), 1);
+	/* two functions can be in one condition, but not one after the other */
+	compile_query("SELECT t.id FROM t, json_each(t.b) AS j, json_each(t.c) AS k "
+				  "WHERE j.value = t.a || k.value");
+	assert_int_equal(count_stored("dataSources.0.tableValuedFunctions"), 2);
+	assert_refused("SELECT t.id FROM t, json_each(t.b) AS j, json_each(t.c) AS k "
+				   "WHERE j.value || k.value = t.a", SYNC_ERROR_CONFIG, 68, "mixes");
+	assert_refused("SELECT t.id FROM t, json_each(t.b) AS j WHERE j.value || t.a = " AUTH,
+				   SYNC_ERROR_CONFIG, 47, "mixes");
+}
+
 /* ---------------------------------------------------------------- conditions */
+
+static void
+test_double_negation(void **state)
+{
+	static const char *const cases[][2] = {
+		{"NOT (a != 1)", BINARY(COLUMN("a"), "=", INTEGER("1"))},
+		{"NOT (a NOT IN b)", "{'type':'function','function':'ps_json_contains','parameters':["
+		COLUMN("a") "," COLUMN("b") "]}"},
+		{"NOT (a IS NOT NULL)", BINARY(COLUMN("a"), "is", "{'type':'lit_null'}")},
+		{"NOT (a NOT BETWEEN 1 AND 2)", "{'type':'between','value':" COLUMN("a") ",'low':"
+		INTEGER("1") ",'high':" INTEGER("2") "}"},
+		{"NOT (a = 1 OR c != 1)", BINARY(NOT(BINARY(COLUMN("a"), "=", INTEGER("1"))), "and",
+										 BINARY(COLUMN("c"), "=", INTEGER("1")))},
+		{"a != 1", NOT(BINARY(COLUMN("a"), "=", INTEGER("1")))},
+		{"(NOT (a != 1)) = c", BINARY(NOT(NOT(BINARY(COLUMN("a"), "=", INTEGER("1")))), "=",
+									  COLUMN("c"))},
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		compile_query(arena_printf(arena, "SELECT id FROM t WHERE %s", cases[i][0]));
+		assert_stored("dataSources.0.filters", arena_printf(arena, "[%s]", cases[i][1]));
+	}
+	compile_query("SELECT id FROM t WHERE NOT (a != " AUTH ")");
+	assert_stored("dataSources.0.partitionBy", "[{'expr':" COLUMN("a") "}]");
+	assert_refused("SELECT id FROM t WHERE a != " AUTH, SYNC_ERROR_CONFIG, 24, "mixes");
+}
 
 static void
 test_negation(void **state)
@@ -488,6 +649,13 @@ test_hashes(void **state)
 	assert_stored("dataSources.0.partitionBy", "[{'expr':" COLUMN("y") "},{'expr':" COLUMN("x")
 				  "}]");
 	assert_stored("dataSources.0.hash", "470967264");
+
+	/* an empty list has a text of its own */
+	compile_query("SELECT id FROM t WHERE a IN ARRAY[]");
+	assert_stored("dataSources.0.hash", "60859149");
+	/* a key that is made of an element counts as one */
+	compile_query("SELECT t.id FROM t, json_each(t.b) AS j WHERE upper(j.value) = " AUTH);
+	assert_stored("dataSources.0.hash", "274990275");
 }
 
 /* the order of keys is that of their hashes, however the query puts them */
@@ -613,7 +781,7 @@ test_positions(void **state)
 				   "exactly one column");
 	assert_refused("SELECT id FROM t WHERE x = (SELECT a FROM u)", SYNC_ERROR_CONFIG, 29,
 				   "subquery");
-	assert_refused("SELECT id, x IN y AS z FROM t", SYNC_ERROR_CONFIG, 12, "outside of WHERE");
+	assert_refused("SELECT id, x IN y AS z FROM t", SYNC_ERROR_CONFIG, 12, "elements");
 	assert_refused("SELECT id, substring(x FROM 2) AS y FROM t", SYNC_ERROR_UNSUPPORTED, 12, "FROM");
 	assert_refused("SELECT id FROM t WHERE upper(a, b)", SYNC_ERROR_CONFIG, 24, "1 argument, not 2");
 	assert_refused("SELECT id FROM t WHERE subscription.user_id() = x", SYNC_ERROR_CONFIG, 24,
@@ -673,6 +841,10 @@ test_warnings(void **state)
 		{"SELECT id FROM t WHERE x IN (SELECT a FROM u WHERE b IN subscription.parameter('p'))", 1},
 		{"SELECT id FROM t WHERE x = " AUTH " || subscription.parameter('p')", 0},
 		{"SELECT id FROM t WHERE x IN (SELECT a FROM u)", 0},
+		/* filters count when nothing of the request is a value */
+		{"SELECT id FROM t WHERE x IN (SELECT a FROM u WHERE connection.parameter('k') = 'x')", 1},
+		{"SELECT id FROM t WHERE x IN (SELECT a FROM u) AND connection.parameter('k') = " AUTH, 0},
+		{"SELECT id FROM t WHERE x = subscription.parameter('p') AND auth.parameter('k')", 1},
 		{"SELECT a.id FROM t AS a, json_each(a.x) AS e WHERE e.value = 1", 0},
 		{"SELECT a.id FROM t AS a, u WHERE a.x = u.x", 1},
 		{"SELECT a.id FROM t a, (SELECT x FROM u) AS o WHERE a.x = o.x", 1},
@@ -751,6 +923,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		rules_test(test_chain_of_joins),
 		rules_test(test_triangle),
+		rules_test(test_stages),
 		rules_test(test_self_join),
 		rules_test(test_exists),
 		rules_test(test_correlated_subquery),
@@ -758,6 +931,10 @@ main(void)
 		rules_test(test_functions_of_rows),
 		rules_test(test_same_array_twice),
 		rules_test(test_functions_of_requests),
+		rules_test(test_functions_of_constants),
+		rules_test(test_array_in_expression),
+		rules_test(test_groups_of_conditions),
+		rules_test(test_double_negation),
 		rules_test(test_negation),
 		rules_test(test_products),
 		rules_test(test_merging),
