@@ -44,6 +44,14 @@ SELECT count(pg_create_logical_replication_slot('other_' || i, 'pgoutput'))
 SELECT pgsync_start();
 SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots;
 
+-- none of them writes from a transaction that may not
+BEGIN READ ONLY;
+SELECT pgsync_deploy($$bucket_definitions: {}$$);
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT pgsync_adopt();
+ROLLBACK;
+
 -- nothing of all this has left anything behind
 SELECT count(*) FROM pg_seclabels WHERE provider = 'pgsync';
 SELECT count(*) FROM pgsync_status();

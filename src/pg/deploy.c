@@ -125,6 +125,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 				 errmsg("rules must not be null")));
 	rules = PG_GETARG_TEXT_PP(0);
 	PreventCommandDuringRecovery("pgsync_deploy()");
+	PreventCommandIfReadOnly("pgsync_deploy()");
 	check_encoding();
 	plan = rules_plan(rules, arena, &messages);
 	if (plan == NULL)
@@ -173,6 +174,7 @@ pgsync_adopt(PG_FUNCTION_ARGS)
 	StorageOpenStream *open;
 
 	PreventCommandDuringRecovery("pgsync_adopt()");
+	PreventCommandIfReadOnly("pgsync_adopt()");
 	call = begin_call(sizeof(StorageOpenStream));
 	open = call->arg;
 	open->self = source_identity(&preloaded->settings);
