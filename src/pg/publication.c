@@ -212,7 +212,7 @@ describe_limits(Oid publication, Oid relid, PublishedTable *table)
 	list = SysCacheGetAttr(PUBLICATIONRELMAP, tuple, Anum_pg_publication_rel_prattrs, &isnull);
 	if (!isnull)
 	{
-		int2vector *columns = (int2vector *) DatumGetPointer(PG_DETOAST_DATUM_COPY(list));
+		int2vector *columns = (int2vector *) PG_DETOAST_DATUM_COPY(list);
 
 		table->column_list = true;
 		/* numbers are those of the named table: an ancestor's may differ */

@@ -503,7 +503,7 @@ stored_number(const char *number, bson_type_t type)
 									"    query: SELECT id FROM t WHERE t.x < %s\n", number);
 	bson_t		document = BSON_INITIALIZER;
 	StorageError error = {0};
-	RulesMessage *messages;
+	const RulesMessage *messages;
 	SyncError	read_error;
 	const SyncPlan *plan = rules_compile(yaml, strlen(yaml), &options, arena, &messages);
 	const char *stored;
@@ -590,7 +590,7 @@ test_stored_depth(void **state)
 		{
 			SyncArena  *arena = arena_create(0);
 			SyncBuffer	more;
-			RulesMessage *messages;
+			const RulesMessage *messages;
 			const SyncPlan *plan;
 			const char *yaml;
 			const char *stored;
