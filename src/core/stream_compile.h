@@ -215,10 +215,10 @@ typedef enum StreamConditionKind
 	CONDITION_EXPR				/* left */
 } StreamConditionKind;
 
-/* AND and OR never have a child of their own kind */
 struct StreamCondition
 {
 	StreamConditionKind kind;
+	bool		chain;			/* AND, OR: one after the other; not all that a query demands */
 	const StreamText *text;
 	uint32_t	offset;
 	const StoredExpr *left;
@@ -231,7 +231,7 @@ struct StreamCondition
 extern StreamCondition *stream_condition_new(const StreamText *text, StreamConditionKind kind,
 											 uint32_t offset);
 
-/* to an AND or OR */
+/* to an AND or OR; NULL adds nothing */
 extern void stream_condition_add(StreamCondition *parent, StreamCondition *child);
 
 /* the value of a relation made by stream_json_each(), or of NULL */
