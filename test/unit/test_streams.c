@@ -307,6 +307,12 @@ test_exists(void **state)
 	compile_query("SELECT id FROM t WHERE 'a' IN auth.parameter('roles')");
 	assert_stored("streams.0.queriers.0.lookupStages.0.0.outputs", "[]");
 	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages.0.0.filters"), 1);
+	/* what has a condition, or is compared with the request, is looked up last */
+	compile_query("SELECT t.id FROM t, u, w WHERE u.a = w.a AND w.c = 1");
+	assert_stored("parameterIndexes.0.table.table", "'u'");
+	assert_stored("parameterIndexes.1.output", "[]");
+	assert_refused("SELECT t.id FROM t, u, w WHERE u.a = w.a", SYNC_ERROR_CONFIG, 32,
+				   "cannot be used");
 }
 
 static void
