@@ -249,7 +249,10 @@ modifier_is(SyncValue value, const char *text)
 		memcmp(value.data, text, value.len) == 0;
 }
 
-/* the arguments of both functions; false: the result is NULL */
+/*
+ * The arguments of both functions; false: the result is NULL.  A modifier that is
+ * NULL is none, and ends them.
+ */
 static bool
 read_arguments(int arg_count, const SyncValue *args, int64_t *ms, bool *subsecond)
 {
@@ -258,7 +261,7 @@ read_arguments(int arg_count, const SyncValue *args, int64_t *ms, bool *subsecon
 	double		instant;
 
 	*subsecond = false;
-	if (arg_count > next)
+	if (arg_count > next && !value_is_null(args[next]))
 	{
 		if (!modifier_is(args[next], "subsec") && !modifier_is(args[next], "subsecond"))
 			return false;

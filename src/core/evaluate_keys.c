@@ -417,6 +417,15 @@ typedef struct Expansion
 	uint32_t	at;				/* the present one */
 } Expansion;
 
+/* without fixed_json_extract, null inside a document is a text */
+static SyncValue
+element_value(const Evaluation *evaluation, const JsonNode *element)
+{
+	if (element->kind == JSON_NULL && !evaluation->context.fixed_json)
+		return value_string(sync_string_literal("null"));
+	return json_node_value(element, evaluation->context.arena);
+}
+
 /*
  * sync-rules.md, 7.3.1.  NULL has no rows; what the table does not have, or is
  * neither NULL nor text, is an error.
@@ -446,7 +455,7 @@ expansion_evaluate(Evaluation *evaluation, const Expr *input, Expansion *expansi
 		expansion->count = 1;
 		expansion->rows = arena_new(arena, ExpandedRow);
 		expansion->rows->key = value_null();
-		expansion->rows->value = json_node_value(node, arena);
+		expansion->rows->value = element_value(evaluation, node);
 		return true;
 	}
 	expansion->rows = arena_array(arena, ExpandedRow, node->count);
@@ -456,7 +465,7 @@ expansion_evaluate(Evaluation *evaluation, const Expr *input, Expansion *expansi
 
 		row->key = node->kind == JSON_ARRAY ? value_integer(expansion->count) :
 			value_string(element->key);
-		row->value = json_node_value(element, arena);
+		row->value = element_value(evaluation, element);
 		expansion->count++;
 	}
 	return true;

@@ -207,6 +207,9 @@ function_substring(ExprContext *context, int arg_count, const SyncValue *args, S
 	int64_t		len = 0;
 
 	*result = value_null();
+	/* a column that the row does not have is no argument; NULL is one */
+	if (arg_count >= 3 && args[2].type == SYNC_UNDEFINED)
+		arg_count = 2;
 	if (value_is_null(args[0]) || value_is_null(args[1]) ||
 		(arg_count >= 3 && value_is_null(args[2])))
 		return true;
@@ -560,8 +563,10 @@ static bool
 function_json_array_length(ExprContext *context, int arg_count, const SyncValue *args,
 						   SyncValue *result)
 {
-	return json_count_elements(context->fixed_json, args[0], arg_count >= 2 ? &args[1] : NULL,
-							 context->arena, result, context->error);
+	bool		has_path = arg_count >= 2 && !value_is_null(args[1]);
+
+	return json_count_elements(context->fixed_json, args[0], has_path ? &args[1] : NULL,
+							   context->arena, result, context->error);
 }
 
 static bool

@@ -33,7 +33,7 @@
 
 /* ours: far beyond what a config needs, so that a hostile one is refused soon */
 #define STREAM_MAX_RELATIONS	500		/* of one query */
-#define STREAM_MAX_TERMS		20000	/* of one query's products */
+#define STREAM_MAX_TERMS		100000	/* of one query's products */
 #define STREAM_MAX_NODES		400000	/* expressions of a config */
 #define STREAM_MAX_WALKED		4000000 /* the same, as often as products use them */
 
@@ -234,10 +234,10 @@ typedef enum StreamConditionKind
 	CONDITION_EXPR				/* left */
 } StreamConditionKind;
 
-/* AND and OR never have a child of their own kind */
 struct StreamCondition
 {
 	StreamConditionKind kind;
+	bool		chain;			/* AND, OR: one after the other; not all that a query demands */
 	const StreamText *text;
 	uint32_t	offset;
 	const StoredExpr *left;
@@ -249,7 +249,7 @@ struct StreamCondition
 extern StreamCondition *stream_condition_new(const StreamText *text, StreamConditionKind kind,
 											 uint32_t offset);
 
-/* to an AND or OR */
+/* to an AND or OR; NULL adds nothing */
 extern void stream_condition_add(StreamCondition *parent, StreamCondition *child);
 
 /* the value of a relation made by stream_json_each(), or of NULL */

@@ -375,9 +375,21 @@ not_placed(Resolver *resolver, const StreamTerm *term)
 	resolver->failed = true;
 }
 
+/* the relation that a term is about alone, or with the request; NULL: none, or two */
+static StoredRelation *
+root_of(const StreamTerm *term)
+{
+	if (!term->equals)
+		return term->left.relation;
+	if (term->left.relation != NULL && term->right.relation != NULL)
+		return NULL;
+	return term->left.relation != NULL ? term->left.relation : term->right.relation;
+}
+
 /*
- * What is left has nothing to do with the primary table: rows must exist.  A
- * function of the request has no keys, so a clause is placed through a table.
+ * What is left has nothing to do with the primary table: rows must exist.  These
+ * are of the tables that are compared with the request or have a condition; what
+ * they are joined with leads to them.
  */
 static void
 resolve_rest(Resolver *resolver)
@@ -387,16 +399,16 @@ resolve_rest(Resolver *resolver)
 	for (int i = 0; i < product->term_count; i++)
 	{
 		const StreamTerm *term = product->terms[i];
-		StoredRelation *root = term->left.relation;
+		StoredRelation *root = root_of(term);
 
-		if (resolver->used[i])
-			continue;
-		if (term->equals && (root == NULL || root->kind != RELATION_TABLE))
-			root = term->right.relation;
-		if (root != NULL && (!term->equals || root->kind == RELATION_TABLE))
+		if (!resolver->used[i] && root != NULL &&
+			(!term->equals || root->kind == RELATION_TABLE))
 			lookup_node(resolver, root);
+	}
+	for (int i = 0; i < product->term_count; i++)
+	{
 		if (!resolver->used[i])
-			not_placed(resolver, term);
+			not_placed(resolver, product->terms[i]);
 	}
 }
 

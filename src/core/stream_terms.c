@@ -249,31 +249,68 @@ multiply(TermCompiler *terms, const StreamCondition *condition, const StreamProd
 	return result;
 }
 
-/* alternatives first, then what holds for all of them, in one product */
+/* those with alternatives first */
+static void
+sort_operands(SyncArena *arena, StreamProducts *operands, int count)
+{
+	StreamProducts *sorted = arena_array(arena, StreamProducts, (size_t) count);
+	int			at = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (int i = 0; i < count; i++)
+		{
+			if ((pass == 0) == (operands[i].count != 1))
+				sorted[at++] = operands[i];
+		}
+	}
+	for (int i = 0; i < count; i++)
+		operands[i] = sorted[i];
+}
+
+/*
+ * In a chain of ANDs, the first operand that has alternatives comes before what
+ * stands before it; the others stay where they are: as if the operands were joined
+ * one after the other, and each time the one with alternatives went first.
+ */
 static StreamProducts
 conjunction(TermCompiler *terms, const StreamCondition *condition, bool negated)
 {
 	StreamProducts *children = arena_array(terms->arena, StreamProducts,
 										   (size_t) condition->child_count);
 	StreamProducts result = no_condition(terms);
-	StreamProducts common = no_condition(terms);
-	int			count = 0;
+	StreamProducts run;			/* operands without alternatives, in one product */
+	bool		alternatives = false;
 
 	for (int i = 0; i < condition->child_count; i++)
-	{
 		children[i] = normalize(terms, condition->children[i], negated);
-		if (children[i].count == 1)
-			count += children[i].items[0].term_count;
-	}
-	new_product(terms, &common.items[0], count);
-	for (int i = 0; i < condition->child_count && !too_many(terms, condition, 0); i++)
+	if (!condition->chain)
+		sort_operands(terms->arena, children, condition->child_count);
+	for (int i = 0; i < condition->child_count && !too_many(terms, condition, 0);)
 	{
-		if (children[i].count == 1)
-			append_terms(&common.items[0], &children[i].items[0]);
+		int			end = i;
+		int			count = 0;
+
+		for (; end < condition->child_count && children[end].count == 1; end++)
+			count += children[end].items[0].term_count;
+		run = no_condition(terms);
+		new_product(terms, &run.items[0], count);
+		for (; i < end; i++)
+			append_terms(&run.items[0], &children[i].items[0]);
+		if (end < condition->child_count && !alternatives)
+		{
+			result = multiply(terms, condition, &children[end], &run);
+			alternatives = true;
+		}
 		else
-			result = multiply(terms, condition, &result, &children[i]);
+		{
+			result = multiply(terms, condition, &result, &run);
+			if (end < condition->child_count)
+				result = multiply(terms, condition, &result, &children[end]);
+		}
+		i = end + 1;
 	}
-	return multiply(terms, condition, &result, &common);
+	return result;
 }
 
 static StreamProducts

@@ -41,15 +41,8 @@ append_child(StreamCondition *parent, StreamCondition *child)
 void
 stream_condition_add(StreamCondition *parent, StreamCondition *child)
 {
-	if (child == NULL)
-		return;
-	if (child->kind != parent->kind)
-	{
+	if (child != NULL)
 		append_child(parent, child);
-		return;
-	}
-	for (int i = 0; i < child->child_count; i++)
-		append_child(parent, child->children[i]);
 }
 
 static StreamCondition *
@@ -90,16 +83,21 @@ negation(const StreamText *text, uint32_t offset, StreamCondition *operand)
 	return made;
 }
 
-/* a chain of the same operator becomes one node, with the operands in text order */
+/*
+ * A chain of the same operator becomes one node, with the operands in text order.
+ * What is in parentheses on the right of it, or behind IN, stays a node: the order
+ * of the lookups depends on that.
+ */
 static StreamCondition *
 junction(const StreamScope *scope, const SqlExpr *expr, StreamConditionKind kind)
 {
 	StreamCondition *left = condition(scope, expr->binary.left);
 	StreamCondition *made = left;
 
-	if (left == NULL || left->kind != kind)
+	if (left == NULL || left->kind != kind || !left->chain)
 	{
 		made = stream_condition_new(scope->text, kind, expr->offset);
+		made->chain = true;
 		stream_condition_add(made, left);
 	}
 	stream_condition_add(made, condition(scope, expr->binary.right));
@@ -189,6 +187,7 @@ join(const StreamScope *scope, const SqlExpr *expr, const StoredExpr *left,
 {
 	StreamCondition *all = stream_condition_new(scope->text, CONDITION_AND, expr->offset);
 
+	all->chain = true;
 	stream_condition_add(all, equality(scope->text, expr->offset, left, right));
 	for (int i = 0; i < demands->child_count; i++)
 		stream_condition_add(all, demands->children[i]);

@@ -306,6 +306,22 @@ test_id(void **state)
 	assert_string(row.bucket_rows[0].json, "{\"n\":2}");
 }
 
+/* NULL is no path and no modifier; a column that the row lacks is no argument at all */
+static void
+test_optional_arguments(void **state)
+{
+	const SyncValue row[] = {text("1"), text("[1,2]"), value_null(), text("abc")};
+
+	(void) state;
+	assert_json("SELECT id, json_array_length(a, n) AS v, json_array_length(a, zzz) AS w FROM t",
+				"id a n s", row, "{\"id\":\"1\",\"v\":2,\"w\":2}");
+	assert_json("SELECT id, substring(s, 2, zzz) AS v, substring(s, 2, n) AS w FROM t",
+				"id a n s", row, "{\"id\":\"1\",\"v\":\"bc\",\"w\":null}");
+	assert_json("SELECT id, datetime('2024-01-01', n, s) AS v, unixepoch(0, 'unixepoch', zzz) AS w, "
+				"unixepoch(0, 'unixepoch', s) AS x FROM t",
+				"id a n s", row, "{\"id\":\"1\",\"v\":\"2024-01-01 00:00:00\",\"w\":0,\"x\":null}");
+}
+
 static void
 test_row_of_the_contract(void **state)
 {
@@ -748,6 +764,7 @@ main(void)
 		rules_test(test_tables),
 		rules_test(test_star),
 		rules_test(test_id),
+		rules_test(test_optional_arguments),
 		rules_test(test_row_of_the_contract),
 		rules_test(test_output_table),
 		rules_test(test_buckets),

@@ -229,6 +229,14 @@ test_stages(void **state)
 				  "a IN (SELECT a FROM u WHERE c IN (SELECT b FROM w WHERE d = " AUTH "))");
 	assert_stored("streams.0.queriers.0.sourceInstantiation.0.values",
 				  "[" LOOKUP(1, 0, 0) "," LOOKUP(1, 1, 0) "]");
+	/* what has alternatives goes before what stands before it, each AND by itself */
+	compile_query("SELECT id FROM t WHERE (b IN (SELECT y FROM w) OR c = 1) AND "
+				  "a IN (SELECT x FROM u) AND (d IN (SELECT x FROM v) OR e = 1)");
+	assert_stored("parameterIndexes.0.table.table", "'w'");
+	assert_stored("parameterIndexes.1.table.table", "'u'");
+	compile_query("SELECT id FROM t WHERE b IN (SELECT y FROM w) AND "
+				  "(c IN (SELECT z FROM v) AND (e = 1 OR f = " AUTH "))");
+	assert_stored("parameterIndexes.0.table.table", "'v'");
 }
 
 static void
@@ -260,6 +268,12 @@ test_exists(void **state)
 	compile_query("SELECT id FROM t WHERE 'a' IN auth.parameter('roles')");
 	assert_stored("streams.0.queriers.0.lookupStages.0.0.outputs", "[]");
 	assert_int_equal(count_stored("streams.0.queriers.0.lookupStages.0.0.filters"), 1);
+	/* what has a condition, or is compared with the request, is looked up last */
+	compile_query("SELECT t.id FROM t, u, w WHERE u.a = w.a AND w.c = 1");
+	assert_stored("parameterIndexes.0.table.table", "'u'");
+	assert_stored("parameterIndexes.1.output", "[]");
+	assert_refused("SELECT t.id FROM t, u, w WHERE u.a = w.a", SYNC_ERROR_CONFIG, 32,
+				   "cannot be used");
 }
 
 static void
@@ -306,6 +320,13 @@ test_functions_of_rows(void **state)
 	row = evaluate(plan, "t", names, 2, (SyncValue[]) {text("1"), text("[\"a\",\"b\",\"c\"]")});
 	assert_int_equal(row.bucket_row_count, 2);
 	assert_text(row.bucket_rows[0].bucket, "s|0[\"b\"]");
+
+	/* as the option fixed_json_extract has it, null is a text */
+	compile_ok("config:\n  edition: 3\n  fixed_json_extract: false\nstreams:\n  s:\n"
+			   "    query: SELECT id FROM t WHERE auth.user_id() IN list\n");
+	row = evaluate(plan, "t", names, 2, (SyncValue[]) {text("1"), text("[null]")});
+	assert_int_equal(row.bucket_row_count, 1);
+	assert_text(row.bucket_rows[0].bucket, "s|0[\"null\"]");
 
 	/* in an index */
 	compile_query("SELECT id FROM t WHERE x IN (SELECT e.value FROM m, json_each(m.list) AS e "
