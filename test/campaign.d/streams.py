@@ -43,6 +43,7 @@ class Generator:
     def __init__(self, random):
         self.random = random
         self.number = 0
+        self.searched = set()
 
     def name(self, prefix):
         self.number += 1
@@ -70,11 +71,18 @@ class Generator:
         scalar = self.random.choice(SCALARS)
         column, list_column = self.column(scope), self.column(scope, 'list')
         elements = '(SELECT value FROM json_each({}))'.format
-        return self.random.choice([
+        # the service takes two searches of one array for one key: both must then find the same element, unlike in SQL
+        kind = self.random.randrange(3)
+        if kind > 0 and list_column in self.searched:
+            return self.equality(scope)
+        if kind > 0:
+            self.searched.add(list_column)
+        return [
             (f'{column} IN {array[0]}', f'{column} IN {elements(array[1])}'),
             (f'{scalar[0]} IN {list_column}', f'{scalar[1]} IN {elements(list_column)}'),
             (f'{list_column} && {array[0]}',
-             f'EXISTS (SELECT 1 FROM json_each({list_column}) AS a, json_each({array[1]}) AS b WHERE a.value = b.value)')])
+             f'EXISTS (SELECT 1 FROM json_each({list_column}) AS a, json_each({array[1]}) AS b WHERE a.value = b.value)'),
+        ][kind]
 
     def equality(self, scope):
         column, other = self.column(scope), self.column(scope)
@@ -88,6 +96,7 @@ class Generator:
         if self.random.random() < 0.3:
             inner.append((self.name('e'), None))
             source += f', json_each({name}.list) AS {inner[1][0]}'
+            self.searched.add(f'{name}.list')
         where = self.condition(inner, depth - 1, 2)
         left = self.random.choice([(self.column(scope),) * 2, (self.column(scope),) * 2, self.random.choice(SCALARS)])
         select = f'SELECT {self.column(inner)} FROM {source} WHERE'
@@ -115,6 +124,7 @@ class Generator:
 
     def query(self):
         scope, source = [('t', 't')], 't'
+        self.searched = set()
         for _ in range(self.random.choice([0, 0, 1, 1, 2])):
             name, table = self.name('j'), self.random.choice(list(TABLES))
             source += f' JOIN {table} AS {name} ON {self.column(scope)} = {self.column([(name, table)])}'
@@ -122,6 +132,7 @@ class Generator:
         if self.random.random() < 0.2:
             source += ', json_each(t.list) AS tl'
             scope.append(('tl', None))
+            self.searched.add('t.list')
         where = self.condition(scope, 2, 3)
         sources = [source, source]
         if self.random.random() < 0.2:
