@@ -81,3 +81,14 @@ pattern_equal(const TablePattern *a, const TablePattern *b)
 	return sync_string_equal(a->table, b->table) && sync_string_equal(a->schema, b->schema) &&
 		sync_string_equal(a->connection, b->connection);
 }
+
+bool
+plan_reads_table(const SyncPlan *plan, const char *schema, const char *table)
+{
+	for (int i = 0; i < plan->table_count; i++)
+	{
+		if (table_pattern_matches(&plan->tables[i], schema, table))
+			return true;
+	}
+	return false;
+}

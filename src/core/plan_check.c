@@ -762,17 +762,6 @@ check_all(Check *check)
 				  "there is too much to compare: not all of the rules were compared with the database");
 }
 
-bool
-plan_reads_table(const SyncPlan *plan, const char *schema, const char *table)
-{
-	for (int i = 0; i < plan->table_count; i++)
-	{
-		if (table_pattern_matches(&plan->tables[i], schema, table))
-			return true;
-	}
-	return false;
-}
-
 const RulesMessage *
 plan_check(const SyncPlan *plan, const char *yaml, size_t len, const SchemaDescription *schema,
 		   SyncArena *arena)

@@ -85,12 +85,10 @@ typedef struct SchemaDescription
 /* why such a table is not replicated, behind its name; *hint may be NULL.  Not for SCHEMA_TABLE. */
 extern const char *schema_kind_fault(SchemaTableKind kind, const char **hint);
 
-/* every table that a plan reads must be described; others may be */
-extern bool plan_reads_table(const SyncPlan *plan, const char *schema, const char *table);
-
 /*
  * All findings, as warnings, by their place in the config's text.  The plan must
- * have been compiled from that text into an arena that is still there.
+ * have been compiled from that text into an arena that is still there; every table
+ * that it reads (plan_reads_table()) must be described, others may be.
  */
 extern const RulesMessage *plan_check(const SyncPlan *plan, const char *yaml, size_t len,
 									  const SchemaDescription *schema, SyncArena *arena);

@@ -103,6 +103,8 @@ extern int	plan_table_count(const SyncPlan *plan);
 extern const TablePattern *plan_table(const SyncPlan *plan, int i);
 extern bool table_pattern_matches(const TablePattern *pattern, const char *schema,
 								  const char *table);
+/* whether any of them fits */
+extern bool plan_reads_table(const SyncPlan *plan, const char *schema, const char *table);
 
 /*
  * The prefix of every bucket name and the names' owner: "<stream id>#" for

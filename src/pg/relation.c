@@ -566,19 +566,6 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 }
 
 static bool
-rules_name(Worker *worker, const char *schema, const char *table)
-{
-	if (schema == NULL)
-		return false;
-	for (int i = 0; i < plan_table_count(worker->plan); i++)
-	{
-		if (table_pattern_matches(plan_table(worker->plan, i), schema, table))
-			return true;
-	}
-	return false;
-}
-
-static bool
 relation_is_wanted(Worker *worker, const char *schema, Relation relation)
 {
 	if (relation->rd_rel->relkind != RELKIND_RELATION ||
@@ -586,7 +573,7 @@ relation_is_wanted(Worker *worker, const char *schema, Relation relation)
 		relation->rd_rel->relam != HEAP_TABLE_AM_OID ||
 		IsCatalogRelation(relation))
 		return false;
-	return rules_name(worker, schema, RelationGetRelationName(relation)) &&
+	return plan_reads_table(worker->plan, schema, RelationGetRelationName(relation)) &&
 		publication_has_relation(&worker->preloaded->settings, relation);
 }
 
@@ -647,9 +634,10 @@ row_is_named_by_rules(Worker *worker, Form_pg_class form)
 		IsCatalogNamespace(form->relnamespace) || IsToastNamespace(form->relnamespace))
 		return false;
 	schema = get_namespace_name(form->relnamespace);
-	result = rules_name(worker, schema, NameStr(form->relname));
-	if (schema != NULL)
-		pfree(schema);
+	if (schema == NULL)
+		return false;
+	result = plan_reads_table(worker->plan, schema, NameStr(form->relname));
+	pfree(schema);
 	return result;
 }
 

@@ -59,4 +59,30 @@ append(SyncBuffer *buffer, const char *s)
 	buffer_append(buffer, s, strlen(s));
 }
 
+#define MAX_COLUMNS	10
+
+typedef struct Shape
+{
+	SyncColumn	columns[MAX_COLUMNS];
+	SyncRowType type;
+} Shape;
+
+/* names separated by one blank */
+static inline SyncRowType *
+shape(const char *names)
+{
+	Shape	   *result = arena_new(arena, Shape);
+
+	result->type.columns = result->columns;
+	while (*names != '\0')
+	{
+		size_t		len = strcspn(names, " ");
+
+		result->columns[result->type.column_count++].name =
+			(SyncString) {arena_strndup(arena, names, len), (uint32_t) len};
+		names += len + (names[len] == ' ');
+	}
+	return &result->type;
+}
+
 #endif							/* RULES_TEST_H */

@@ -71,32 +71,6 @@ assert_refused(const char *query, SyncErrorCode code, int column, const char *pa
 				 message->error.message);
 }
 
-#define MAX_COLUMNS	10
-
-typedef struct Shape
-{
-	SyncColumn	columns[MAX_COLUMNS];
-	SyncRowType type;
-} Shape;
-
-/* names separated by one blank */
-static SyncRowType *
-shape(const char *names)
-{
-	Shape	   *result = arena_new(arena, Shape);
-
-	result->type.columns = result->columns;
-	while (*names != '\0')
-	{
-		size_t		len = strcspn(names, " ");
-
-		result->columns[result->type.column_count++].name =
-			(SyncString) {arena_strndup(arena, names, len), (uint32_t) len};
-		names += len + (names[len] == ' ');
-	}
-	return &result->type;
-}
-
 static EvaluatedRow
 evaluate(const SyncPlan *plan, const char *table, const char *columns, const SyncValue *values)
 {

@@ -44,32 +44,6 @@ assert_refused(const char *yaml, SyncErrorCode code, int line, int column, const
 				 messages->error.column, messages->error.message);
 }
 
-#define MAX_COLUMNS	10
-
-typedef struct Shape
-{
-	SyncColumn	columns[MAX_COLUMNS];
-	SyncRowType type;
-} Shape;
-
-/* names separated by one blank */
-static SyncRowType *
-shape(const char *names)
-{
-	Shape	   *result = arena_new(arena, Shape);
-
-	result->type.columns = result->columns;
-	while (*names != '\0')
-	{
-		size_t		len = strcspn(names, " ");
-
-		result->columns[result->type.column_count++].name =
-			(SyncString) {arena_strndup(arena, names, len), (uint32_t) len};
-		names += len + (names[len] == ' ');
-	}
-	return &result->type;
-}
-
 static const TableBinding *
 bind(const SyncPlan *plan, const char *table, const char *columns)
 {
