@@ -19,6 +19,7 @@ import parts                            # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
+import shapes                           # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
