@@ -328,7 +328,7 @@ mark_stale(Worker *worker, KnownTable *known)
 {
 	known->doc.stale = true;
 	decode_begin_write(worker);
-	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
+	submit_table_doc(worker, &known->doc, WRITE_TABLE);
 }
 
 /* Once for each table. */

@@ -348,7 +348,7 @@ table_is_compatible(const SourceTableDoc *doc, const char *schema, Relation rela
 }
 
 /* Adds an item with the table's document to the batch; strings are copied. */
-static void
+void
 submit_table_doc(Worker *worker, const SourceTableDoc *doc, WriteItemKind kind)
 {
 	WriteBatch *batch = worker_batch(worker);

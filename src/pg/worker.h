@@ -156,6 +156,8 @@ extern Oid	identity_index(Relation relation);
 extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
 extern void relations_check_after_ddl(struct Worker *worker);
 extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
+/* adds an item with the table's document to the batch; strings are copied */
+extern void submit_table_doc(struct Worker *worker, const SourceTableDoc *doc, WriteItemKind kind);
 
 /* ---------------------------------------------------------------- publication.c */
 
