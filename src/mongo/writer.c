@@ -572,6 +572,12 @@ step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageErro
 	{
 		table = &item->table_doc->id;
 		kept_round = item->table_doc->copy_round;
+		if (kept_round == 0)
+		{
+			storage_error_set(error, STORAGE_INVALID, "the copy of table \"%s.%s\" has no number",
+							  item->table_doc->schema, item->table_doc->name);
+			return false;
+		}
 		/* what is gone was perhaps still there at an earlier place in the stream */
 		flush.point.chunk_fence = item->lsn;
 	}
