@@ -242,15 +242,6 @@ typedef struct StorageOpenStream
 extern void storage_open_stream(MongoContext *context, void *arg, StorageError *error);
 extern void stream_doc_free(StreamDoc *stream);
 
-/* The next full transaction id when the stream's slot was made; 0: not known. */
-typedef struct StorageStartXid
-{
-	int32_t		stream_id;		/* in */
-	uint64_t	xid;			/* in or out */
-} StorageStartXid;
-extern void storage_store_start_xid(MongoContext *context, void *arg, StorageError *error);
-extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
-
 /*
  * Deploys a config as a new PROCESSING stream bound to self (contract 2).  It does not
  * take the storage from another cluster or database: STORAGE_BINDING when any stream
