@@ -11,7 +11,8 @@ OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o label.o hooks.o launcher.o c
 	target.o entries.o preloaded.o) src/mongo/turn.o
 
 WORKER_OBJS = pgsync_bgw.o $(PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
-PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o stream.o decode.o relation.o publication.o \
+PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o recopy.o reread.o read_table.o stream.o decode.o \
+	relation.o source_table.o ddl.o publication.o \
 	rowvalue.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
 CORE_OBJS = $(addprefix src/core/, \
 	rules.o yaml.o config.o report.o \
@@ -25,7 +26,7 @@ CORE_OBJS = $(addprefix src/core/, \
 	bucket_ops.o identity.o row_copy.o bson_bytes.o bson_json.o lsn.o \
 	arena.o buffer.o hash_index.o keyed_hash.o error.o)
 MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o bson_util.o \
-	collections.o streams.o start_xid.o stream_doc.o plan_bson.o deploy.o terminate.o \
+	collections.o streams.o stream_doc.o plan_bson.o deploy.o terminate.o \
 	batch.o writer.o group.o row_lookup.o row_apply.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
 MONGO_OBJS = $(MONGO_PLACED) $(UNLISTED)
 # what is still being written and has no place above yet

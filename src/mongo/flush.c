@@ -282,24 +282,6 @@ store_table(MongoContext *context, Writer *writer, const SourceTableDoc *table,
 }
 
 static bool
-mark_stale(MongoContext *context, const SourceTableId *id, StorageError *error)
-{
-	bson_t		filter = BSON_INITIALIZER;
-	bson_t		update = BSON_INITIALIZER;
-	bson_t		set;
-	bool		ok;
-
-	append_source_table_id(&filter, "_id", id);
-	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
-	BSON_APPEND_BOOL(&set, "stale", true);
-	bson_append_document_end(&update, &set);
-	ok = call_update(context, COLLECTION_PROGRESS, &filter, &update, false, false, NULL, error);
-	bson_destroy(&update);
-	bson_destroy(&filter);
-	return ok;
-}
-
-static bool
 remove_table(MongoContext *context, const SourceTableId *id, StorageError *error)
 {
 	bson_t		filter = BSON_INITIALIZER;
@@ -320,16 +302,17 @@ write_actions(MongoContext *context, Flush *flush, StorageError *error)
 		const TableAction *action = &flush->actions[i];
 		bool		ok = true;
 
-		/* a table is known before its first row is stored, and until its last one is gone */
-		if (action->kind == TABLE_REMOVE ? flush->keep_old_state : !flush->first_part)
+		/*
+		 * A table is known before its first row is stored, and until its last one
+		 * is gone; a copy has ended when its last foreign row is gone.
+		 */
+		if (action->kind == TABLE_STORE ? !flush->first_part : flush->keep_old_state)
 			continue;
 		switch (action->kind)
 		{
 			case TABLE_STORE:
+			case TABLE_STORE_LAST:
 				ok = store_table(context, flush->writer, action->doc, error);
-				break;
-			case TABLE_MARK_STALE:
-				ok = mark_stale(context, &action->id, error);
 				break;
 			case TABLE_REMOVE:
 				ok = remove_table(context, &action->id, error);

@@ -62,8 +62,8 @@ point_item(FlushPoint *point)
 static bool
 stands_alone(WriteItemKind kind)
 {
-	return kind == WRITE_TRUNCATE || kind == WRITE_TABLE_DROP || kind == WRITE_POSITION ||
-		kind == WRITE_SNAPSHOT_DONE;
+	return kind == WRITE_TRUNCATE || kind == WRITE_TABLE_DROP || kind == WRITE_TABLE_SWEEP ||
+		kind == WRITE_POSITION || kind == WRITE_SNAPSHOT_DONE;
 }
 
 static bool
@@ -273,6 +273,7 @@ apply_commit(Flush *flush, const WriteItem *item)
 
 	point->open_transaction = STREAM_LSN_NONE;
 	point->commit_lsn = item->lsn;
+	point->incomplete = item->incomplete;
 	point->answered = point->node->answered;
 	if (item->kind == WRITE_COMMIT)
 	{
@@ -296,9 +297,6 @@ apply_item(Flush *flush, const WriteItem *item)
 		case WRITE_TABLE:
 			flush_add_action(flush, TABLE_STORE, item->table_doc, &item->table_doc->id);
 			break;
-		case WRITE_TABLE_STALE:
-			flush_add_action(flush, TABLE_MARK_STALE, NULL, &item->table_id);
-			break;
 		case WRITE_CHUNK_BEGIN:
 			point->chunk = item->lsn;
 			break;
@@ -320,6 +318,7 @@ apply_item(Flush *flush, const WriteItem *item)
 		case WRITE_ROW:
 		case WRITE_TRUNCATE:
 		case WRITE_TABLE_DROP:
+		case WRITE_TABLE_SWEEP:
 		case WRITE_POSITION:
 		case WRITE_SNAPSHOT_DONE:
 			break;				/* not here */

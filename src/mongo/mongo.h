@@ -160,7 +160,7 @@ typedef struct SourceTableDoc
 	char	  **identity_names;
 	uint32_t   *identity_types;
 	bool		snapshot_done;
-	/* progress of the initial copy (our own collection) */
+	/* progress of the copy (our own collection) */
 	uint32_t	relfilenode;	/* 0: no chunk stored yet */
 	char	   *signature;		/* shape the chunks were copied with; NULL: none */
 	uint64_t	next_tid;		/* block << 16 | offset: where the next chunk begins */
@@ -168,7 +168,12 @@ typedef struct SourceTableDoc
 	int64_t		rows_estimated;
 	uint64_t	fence;			/* LSN of the last chunk */
 	bool		copied_in_stream;	/* created after the stream's start: needs no copy */
-	bool		stale;			/* stored rows may differ from the table's */
+	bool		stale;			/* a copy under the stream is due or going on */
+	int64_t		copy_round;		/* number of that copy, or of the last one; 0: none ever */
+	uint64_t	signature_lsn;	/* history up to here has been taken into signature */
+	bool		ignored_changes;	/* no identity: an update or delete was ignored */
+	bool		replaced;		/* another source table takes over its name: rows stay ... */
+	SourceTableId replaced_by;	/* ... until the copy of this one is complete */
 } SourceTableDoc;
 
 /* a stream that we hold the lock of; strings live in arena */
@@ -236,15 +241,6 @@ typedef struct StorageOpenStream
 } StorageOpenStream;
 extern void storage_open_stream(MongoContext *context, void *arg, StorageError *error);
 extern void stream_doc_free(StreamDoc *stream);
-
-/* The next full transaction id when the stream's slot was made; 0: not known. */
-typedef struct StorageStartXid
-{
-	int32_t		stream_id;		/* in */
-	uint64_t	xid;			/* in or out */
-} StorageStartXid;
-extern void storage_store_start_xid(MongoContext *context, void *arg, StorageError *error);
-extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
 
 /*
  * Deploys a config as a new PROCESSING stream bound to self (contract 2).  It does not

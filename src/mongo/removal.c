@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * removal.c
- *	  All stored rows of one table are removed: TRUNCATE, and the end of a table.
+ *	  Stored rows of one table are removed: all of them at TRUNCATE and at the end of
+ *	  the table, those that a copy under the stream did not find at the copy's end.
  *
  * Flush by flush, each of as many rows as fit.  They are found by the table's
  * range of row ids and read ahead, for many flushes at a time: a range costs the
@@ -10,7 +11,7 @@
  * writer does nothing else before the removal is complete.
  *
  * Invariants: a row leaves what was read ahead only when the flush that removes
- * it is durable; complete is said only when no stored row of the table is left
+ * it is durable; complete is said only when no stored row to be removed is left
  * after the flush.
  *
  *-------------------------------------------------------------------------
@@ -24,9 +25,13 @@
 #define AHEAD_BYTES		((size_t) 8 * 1024 * 1024)
 #define AHEAD_BATCH		20000
 
-/* {_id: {$gte: low, $lte: high}}; low: where the removal has come to */
+/*
+ * {_id: {$gte: low, $lte: high}}; low: where the removal has come to.  With a round
+ * to be kept also {r: {$ne: round}}, which is true of a row that has none.
+ */
 static void
-build_table_range(bson_t *filter, const SourceTableId *table, const Removal *removal)
+build_table_range(bson_t *filter, const SourceTableId *table, int64_t kept_round,
+				  const Removal *removal)
 {
 	RowId		low = removal->begun ? removal->last : row_id_low(table);
 	RowId		high = row_id_high(table);
@@ -36,6 +41,12 @@ build_table_range(bson_t *filter, const SourceTableId *table, const Removal *rem
 	bson_append_binary(&range, "$gte", -1, BSON_SUBTYPE_BINARY, low.bytes, ROW_ID_LEN);
 	bson_append_binary(&range, "$lte", -1, BSON_SUBTYPE_BINARY, high.bytes, ROW_ID_LEN);
 	bson_append_document_end(filter, &range);
+	if (kept_round != 0)
+	{
+		BSON_APPEND_DOCUMENT_BEGIN(filter, "r", &range);
+		append_count(&range, "$ne", kept_round);
+		bson_append_document_end(filter, &range);
+	}
 }
 
 /* Guard set here.  One stored row of the table is removed; false: no room for it, or failed. */
@@ -65,6 +76,8 @@ remove_stored(Flush *flush, const bson_t *document, size_t *bytes, bool *full,
 		entry->existed = entry->loaded = true;
 		entry->stored = row_state_decode((const uint8_t *) memberships.data, memberships.len,
 										 flush->arena);
+		if (entry->stored != NULL)
+			entry->stored->round = row_state_document_round(document);
 		if (entry->stored == NULL)
 			storage_error_set(error, STORAGE_INVALID, "a row state document cannot be read");
 		else
@@ -130,7 +143,8 @@ keep_ahead(Removal *removal, const bson_t *document)
 
 /* Reads rows ahead; exhausted: the table has no more. */
 static bool
-read_ahead(Flush *flush, MongoContext *context, const SourceTableId *table, StorageError *error)
+read_ahead(Flush *flush, MongoContext *context, const SourceTableId *table, int64_t kept_round,
+		   StorageError *error)
 {
 	Removal    *removal = &flush->writer->removal;
 	bson_t		filter = BSON_INITIALIZER;
@@ -141,7 +155,7 @@ read_ahead(Flush *flush, MongoContext *context, const SourceTableId *table, Stor
 
 	removal->len = removal->at = 0;
 	removal->exhausted = false;
-	build_table_range(&filter, table, removal);
+	build_table_range(&filter, table, kept_round, removal);
 	BSON_APPEND_INT32(&opts, "batchSize", AHEAD_BATCH);
 	/* the index entries of removed rows stay for a while: what follows starts behind them */
 	BSON_APPEND_DOCUMENT_BEGIN(&opts, "sort", &part);
@@ -171,12 +185,13 @@ read_ahead(Flush *flush, MongoContext *context, const SourceTableId *table, Stor
 }
 
 /*
- * Fills the flush with the removal of a table's stored rows, as many as fit.
- * *complete: none is left after it.
+ * Fills the flush with the removal of a table's stored rows, as many as fit; not of
+ * those that are stamped with kept_round, unless it is 0.  *complete: none is left
+ * after it.
  */
 bool
 flush_collect_removal(Flush *flush, MongoContext *context, const SourceTableId *table,
-					  bool *complete, StorageError *error)
+					  int64_t kept_round, bool *complete, StorageError *error)
 {
 	Removal    *removal = &flush->writer->removal;
 	size_t		at;
@@ -189,7 +204,7 @@ flush_collect_removal(Flush *flush, MongoContext *context, const SourceTableId *
 		return false;
 	}
 	if (removal->at == removal->len && !removal->exhausted &&
-		!read_ahead(flush, context, table, error))
+		!read_ahead(flush, context, table, kept_round, error))
 		return false;
 	at = removal->at;
 	for (int count = 0; !full && at < removal->len && count < flush->writer->document_limit; count++)

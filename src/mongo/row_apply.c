@@ -106,7 +106,7 @@ remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key)
 /* Moves a row from its present state to where evaluation puts it. */
 static void
 put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const EvaluatedRow *row,
-		SyncString row_copy)
+		SyncString row_copy, int64_t round)
 {
 	RowId		id = row_id(&table->id, key);
 	RowEntry   *entry = row_map_find(&flush->rows, &id);
@@ -130,6 +130,7 @@ put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const Eval
 		row_map_touch(&flush->rows, entry, NULL);
 		return;
 	}
+	now->round = round;
 	/* without the copy an incomplete change leads to a re-read */
 	if (size + row_copy.len <= DOCUMENT_LIMIT)
 		now->row_copy = row_copy;
@@ -145,6 +146,26 @@ want_reread(Flush *flush, const RowChange *row)
 								  flush->point.reread_count, &flush->reread_capacity,
 								  FIRST_CAPACITY);
 	flush->rereads[flush->point.reread_count++] = (WantedReread) {row->table, row->reread_key};
+}
+
+/*
+ * A row that must be read again is there: the sweep at the end of the copy that is
+ * going on is to leave its old state, whose place the row that is read will take.
+ */
+static void
+stamp_state(Flush *flush, const RowId *id, int64_t round)
+{
+	RowEntry   *entry = row_map_find(&flush->rows, id);
+	bool		exists;
+	const RowState *old = row_map_state(&flush->rows, entry, &exists);
+	RowState   *now;
+
+	if (round == 0 || !exists || old == NULL || old->round == round)
+		return;
+	now = arena_new(flush->arena, RowState);
+	*now = *old;
+	now->round = round;
+	row_map_touch(&flush->rows, entry, now);
 }
 
 /*
@@ -235,10 +256,12 @@ apply_incomplete(Flush *flush, const RowChange *row)
 	if (completion == ROW_WITH_GAPS)
 	{
 		want_reread(flush, row);
+		id = row_id(&table->id, &row->after);
+		stamp_state(flush, &id, row->round);
 		return APPLY_DONE;
 	}
 	count_evaluation_errors(flush, table, &evaluated);
-	put_row(flush, table, &row->after, &evaluated, copy);
+	put_row(flush, table, &row->after, &evaluated, copy, row->round);
 	return APPLY_DONE;
 }
 
@@ -268,6 +291,7 @@ apply_change(Flush *flush, const RowChange *row)
 			break;
 		case ROW_INSERT:
 		case ROW_UPDATE:
+		case ROW_RECOPY:
 		case ROW_REREAD:
 			break;
 	}
@@ -276,6 +300,6 @@ apply_change(Flush *flush, const RowChange *row)
 	count_evaluation_errors(flush, table, &row->row);
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
-	put_row(flush, table, &row->after, &row->row, row->row_copy);
+	put_row(flush, table, &row->after, &row->row, row->row_copy, row->round);
 	return APPLY_DONE;
 }

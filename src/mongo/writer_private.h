@@ -9,7 +9,7 @@
  *		row_lookup.c	stored row state of the rows in it
  *		row_apply.c	what a changed row does
  *		row_map.c	row state within a flush
- *		removal.c	a table's rows are removed
+ *		removal.c		a table's rows are removed, or those a copy did not find
  *		flush.c		the transaction
  *		checkpoint.c	positions, write checkpoints, activation
  *
@@ -92,14 +92,14 @@ extern void row_map_undo(RowMap *map, size_t touch_count);
 typedef enum TableActionKind
 {
 	TABLE_STORE,				/* both documents of table_doc */
-	TABLE_MARK_STALE,
+	TABLE_STORE_LAST,			/* the same, but with the last part of a row in parts */
 	TABLE_REMOVE
 } TableActionKind;
 
 typedef struct TableAction
 {
 	TableActionKind kind;
-	const SourceTableDoc *doc;	/* TABLE_STORE */
+	const SourceTableDoc *doc;	/* TABLE_STORE, TABLE_STORE_LAST */
 	SourceTableId id;
 } TableAction;
 
@@ -136,6 +136,7 @@ typedef struct FlushPoint
 	uint64_t	transaction_fence;	/* what must not be published before ... */
 	uint64_t	chunk_fence;	/* ... these positions */
 	bool		commit;			/* the point is a commit or keepalive at: */
+	bool		incomplete;		/* ... at which a table's copy is due */
 	uint64_t	commit_lsn;
 	int64_t		source_time_us;
 	uint64_t	answered;		/* of the commit's batch */
@@ -292,8 +293,8 @@ extern void remove_row(Flush *flush, const SourceTableId *table, const SourceKey
 
 /* removal.c */
 extern bool flush_collect_removal(Flush *flush, MongoContext *context,
-								  const SourceTableId *table, bool *complete,
-								  StorageError *error);
+								  const SourceTableId *table, int64_t kept_round,
+								  bool *complete, StorageError *error);
 extern void removal_advance(Writer *writer, const Flush *flush, bool complete);
 extern void removal_free(Writer *writer);
 

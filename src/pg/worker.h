@@ -20,6 +20,8 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 #include "replication/logical.h"
+#include "replication/reorderbuffer.h"
+#include "storage/lock.h"
 #include "storage/latch.h"
 #include "utils/relcache.h"
 
@@ -114,6 +116,54 @@ extern void row_conversion_settings_end(int level);
 /* what the rules see of a column of this type */
 extern SchemaValue row_schema_value(Oid type, bool custom_types);
 
+/* ---------------------------------------------------------------- source_table.c */
+
+struct Worker;
+struct RelationEntry;
+struct RecopyStart;
+
+/* a source table as stored, with what the worker knows beyond */
+typedef struct KnownTable
+{
+	SourceTableDoc doc;
+	bool		dropped;
+
+	/* copy under the stream (recopy.c) */
+	const char *reason;			/* why it is due; NULL: since before this process */
+	uint64_t	shape_end;		/* end of the transaction in which this process set the signature */
+	struct RecopyStart *start;	/* of a table without identity; NULL: its copy has not begun */
+	TimestampTz next_look;		/* it could not be read: not before then ... */
+	long		pause;			/* ... which is so long after the last look, in ms */
+	char	   *present_signature;	/* the relation's at the last look, if not the stream's ... */
+	uint64_t	present_lsn;	/* ... which was here */
+} KnownTable;
+
+extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
+/*
+ * The source table of a relation as the snapshot at hand shows it; makes one if there
+ * is none.  NULL: its rows cannot be read now, the stream has to come to it first.
+ */
+extern KnownTable *source_table_for(struct Worker *worker, const char *schema, Relation relation,
+									struct RelationEntry *entry);
+/* its document, at this place in the stream */
+extern void source_table_store(struct Worker *worker, KnownTable *known);
+extern void source_table_drop(struct Worker *worker, KnownTable *known);
+/* the rows of known stay until the copy of successor is complete */
+extern void source_table_replace(struct Worker *worker, KnownTable *known,
+								 KnownTable *successor);
+/* removes what waits for this table's copy: that is complete, or nothing is left to copy */
+extern void source_tables_drop_replaced(struct Worker *worker, KnownTable *successor);
+/*
+ * Stored rows may differ from the table's: a copy under the stream is due from this place
+ * on.  One that has begun begins again.  False: it was due already, and nothing was stored.
+ */
+extern bool source_table_mark(struct Worker *worker, KnownTable *known, const char *reason);
+extern bool source_table_is_due(const KnownTable *known);
+/* after tables were read: what follows from all of them */
+extern void source_tables_changed(struct Worker *worker);
+/* adds an item with the table's document to the batch; strings are copied */
+extern void submit_table_doc(struct Worker *worker, const SourceTableDoc *doc, WriteItemKind kind);
+
 /* ---------------------------------------------------------------- relation.c */
 
 /* what the stream knows of one relation in its present shape */
@@ -125,6 +175,7 @@ typedef struct RelationEntry
 	MemoryContext context;
 	RowConversion *conversion;
 	SourceTable *table;
+	KnownTable *known;			/* the same as stored */
 	SyncRowType row_type;
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
@@ -133,29 +184,39 @@ typedef struct RelationEntry
 	bool	   *nulls;
 	SyncValue  *values;			/* by position in the conversion */
 	SyncValue  *old_values;
+
+	/* ends of the last source transactions in which ... */
+	uint64_t	skipped_at;		/* ... a change of it was of no interest */
+	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew */
 } RelationEntry;
 
-/* a source table as stored, with what the worker knows beyond */
-typedef struct KnownTable
-{
-	SourceTableDoc doc;
-	bool		dropped;
-} KnownTable;
-
-struct Worker;
-
 extern void relation_cache_init(struct Worker *worker);
-/* the entry, or NULL if the relation is of no interest */
+/* the entry, looked at again if it has to be */
+extern RelationEntry *relation_look(struct Worker *worker, Relation relation);
+/* the same, or NULL if the relation is of no interest */
 extern RelationEntry *relation_entry(struct Worker *worker, Relation relation);
+/* as it was when it was looked at last, or NULL */
+extern RelationEntry *relation_entry_find(Oid relid);
+/* true: not noted of it in the present source transaction before */
+extern bool relation_note_rewritten(struct Worker *worker, Oid relid);
 extern void relation_cache_invalidate_all(void);
+/* tables that the rules name, of all that was invalidated since the last call */
+extern List *relations_touched(struct Worker *worker);
 /* tables to copy: oids in a fixed order; needs a transaction */
 extern List *relations_to_copy(struct Worker *worker);
 extern bool signature_makes_stale(const char *old, const char *new);
 extern Oid	identity_index(Relation relation);
 /* attribute numbers; *identity as in RelationEntry */
 extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
+
+/* ---------------------------------------------------------------- ddl.c */
+
+/* takes in the shape of the relation; at_end: as the source transaction leaves it */
+extern void table_check_shape(struct Worker *worker, KnownTable *known, RelationEntry *entry,
+							  bool at_end);
+extern void note_rewritten_table(struct Worker *worker, Oid relid);
+extern bool relation_is_new(struct Worker *worker, Relation relation, const RelationEntry *entry);
 extern void relations_check_after_ddl(struct Worker *worker);
-extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
 
 /* ---------------------------------------------------------------- publication.c */
 
@@ -211,7 +272,6 @@ typedef struct Worker
 
 	StorageLink *storage;
 	SourceIdentity self;
-	uint64		start_xid;		/* next full xid when the slot was made; 0: not known */
 	StreamDoc  *stream;
 	SyncArena  *plan_arena;
 	const SyncPlan *plan;
@@ -224,8 +284,11 @@ typedef struct Worker
 	LogicalDecodingContext *decoding;
 	MemoryContext change_context;	/* reset after each change */
 	SyncArena  *scratch;		/* likewise */
-	uint64_t	transaction_end;	/* end LSN of the transaction being decoded */
+	ReorderBufferTXN *transaction;	/* being decoded; NULL: none, we are between two */
+	uint64_t	transaction_end;	/* its end LSN, or that of the last one */
 	bool		transaction_written;	/* its WRITE_BEGIN is in a batch */
+	bool		tables_touched; /* in it: source tables are to be looked at when it ends */
+	bool		copies_due;		/* tables of the stream wait to be copied under it, or are */
 	bool		ping;			/* a ping message was decoded: keepalive at once */
 	uint64_t	last_change_lsn;	/* for row keys of tables without identity */
 	uint32		changes_at_lsn;
@@ -256,6 +319,7 @@ typedef struct Worker
 	TimestampTz last_row_log;
 	bool		was_active;
 	int64_t		last_flushes;
+	int64_t		chunks_stored;
 } Worker;
 
 /* the worker of this process; NULL elsewhere (the output plugin looks at it) */
@@ -301,13 +365,75 @@ extern void slot_confirm(Worker *worker, bool at_exit);
 extern void slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn);
 extern TimestampTz slot_confirm_due(const Worker *worker);
 
-/* copy.c */
+/* read_table.c: what reading a table takes, before and under the stream */
 /* prefix of our own logical messages */
 #define FENCE_PREFIX		"pgsync"
+#define FENCE_TEXT			"fence"
 
+/* transactions that may have written their commit record and still look running */
+typedef struct Stragglers
+{
+	VirtualTransactionId *committing;
+	int			committing_count;
+	bool		listed;			/* the rest is known */
+	TransactionId *xids;
+	int			xid_count;
+} Stragglers;
+
+/* one step of waiting for another process, of which nothing tells us; *pause: 0 at first */
+extern void wait_for_other(Worker *worker, int pid, long *pause);
+extern void waited_for_others(Worker *worker);
+extern long longer_pause(long pause);
+extern void stragglers_begin(Stragglers *stragglers);
+/* false: they are not over; *pid: one of them, or 0 */
+extern bool stragglers_are_over(Stragglers *stragglers, int *pid);
+extern void stragglers_free(Stragglers *stragglers);
+extern void wait_for_stragglers(Worker *worker);
+extern int	lock_holder(Oid relid);
+/* a transaction in which the relation is open, and no snapshot taken yet; NULL: it is gone */
+extern Relation begin_reading(Worker *worker, Oid relid);
+extern void set_decoding_flag(bool decoding);
+/* a message of ours in the WAL, flushed, as far as standbys matter there, too */
+extern XLogRecPtr write_fence(Worker *worker, const char *text);
+extern XLogRecPtr write_message(const char *text);
+/* counters of rows begin again if the table has another file; true if so */
+extern bool chunk_check_file(SourceTableDoc *progress, Relation relation);
+
+/* one row less: true to skip it */
+typedef bool (*ChunkFilter) (HeapTuple tuple);
+/*
+ * Adds rows from progress->next_tid on to the batch, until that has so many bytes; false
+ * when the table ends.
+ */
+extern bool scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress,
+					   Relation relation, RelationEntry *entry, Size limit, ChunkFilter skip);
+extern void show_copy_progress(Worker *worker, const SourceTableDoc *doc, int done, int total);
+
+/* copy.c: the initial copy */
 extern void copy_tables(Worker *worker);
+
+/* reread.c: single rows read again by key */
 extern void reread_rows(Worker *worker);
+/* more of them wait than may: their tables are to be copied again instead */
+extern void reread_give_up(Worker *worker);
 extern SyncString reread_key_encode(RelationEntry *entry, TupleDesc desc, SyncArena *arena);
+
+/* recopy.c: the copy of one table while the stream runs */
+/* one step, between two records of the stream; never waits */
+extern void recopy_step(Worker *worker);
+/* when the next step is due; DT_NOEND: when the stream or the writer has gone on */
+extern TimestampTz recopy_due(const Worker *worker);
+/* has anything of the table's copy been read, or a first watermark of it been written? */
+extern bool recopy_has_begun(const KnownTable *known);
+/* a message of ours was decoded, whose end is there */
+extern void recopy_message(Worker *worker, const char *text, Size size, XLogRecPtr end);
+/* a row that changes in the stream; and one that a (sub)transaction inserts, without identity */
+extern void recopy_note_change(const KnownTable *known, const RowChange *change);
+extern void recopy_note_insert(Worker *worker, KnownTable *known, TransactionId xid);
+/* TRUNCATE or DDL in the stream: what is being read now is void */
+extern void recopy_drop_chunk(const KnownTable *known);
+/* ... and so is all that was read */
+extern void recopy_abandon(KnownTable *known);
 
 /* decode.c */
 extern void decode_begin_write(Worker *worker);	/* the transaction's WRITE_BEGIN, once */
@@ -315,7 +441,8 @@ extern SourceKey source_key_of_place(Worker *worker, uint64_t where, uint64_t wh
 /*
  * Adds one row change to the batch: values, evaluation, keys.  old_tuple and
  * new_tuple as the kind has them.  no_identity_key: the key of a row of a table
- * without identity.
+ * without identity.  A change of the stream that does not hold the row's key adds
+ * nothing: the table is marked.
  */
 extern void row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind,
 						   HeapTuple old_tuple, HeapTuple new_tuple, TupleDesc desc,
