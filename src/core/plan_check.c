@@ -390,7 +390,9 @@ schema_kind_fault(SchemaTableKind kind, const char **hint)
 		const char *hint;
 	}			reasons[] = {
 		[SCHEMA_PARTITIONED] = {"is partitioned: its rows are in its partitions",
-		"Name the partitions, or all of them by a wildcard."},
+		"Name the partitions, or all of them by a wildcard, or set publish_via_partition_root of the publication."},
+		[SCHEMA_PARTITION] = {"is a partition: its rows are published as its root's",
+		"Name the root table (the publication has publish_via_partition_root)."},
 		[SCHEMA_VIEW] = {"is a view: it cannot be replicated", "Name the tables that it reads."},
 		[SCHEMA_MATERIALIZED_VIEW] = {"is a materialized view: it cannot be replicated",
 		"Name the tables that it reads."},

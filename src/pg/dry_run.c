@@ -52,6 +52,7 @@ typedef struct DryRun
 	ReturnSetInfo *result;
 	Relation	relation;
 	char	   *schema;
+	RulesName	name;			/* under which the rules see it */
 	SyncArena  *rules_arena;
 	SyncArena  *row_arena;		/* reset after each row */
 	MemoryContext row_context;	/* likewise */
@@ -620,8 +621,8 @@ bind_table(DryRun *run)
 	BucketNaming naming = {.prefix = {"", 0}};
 	SyncError	error = {0};
 
-	run->binding = plan_bind(run->plan, run->schema, RelationGetRelationName(run->relation),
-							 &run->row_type, &naming, run->rules_arena, &error);
+	run->binding = plan_bind(run->plan, run->name.schema, run->name.table, &run->row_type,
+							 &naming, run->rules_arena, &error);
 	if (error.code != SYNC_OK)
 		ereport(ERROR,
 				(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
@@ -689,9 +690,13 @@ notice_kind(DryRun *run)
 static void
 evaluate_table(DryRun *run, Oid relid, Jsonb *keys)
 {
+	const char *publication =
+		pgsync_database_setting("pgsync.publication",
+								GetConfigOption("pgsync.publication", true, false));
+
 	run->relation = open_table(relid);
 	run->schema = get_namespace_name(RelationGetNamespace(run->relation));
-	if (run->schema == NULL)
+	if (run->schema == NULL || !rules_name(publication, run->plan, run->relation->rd_rel, &run->name))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("the schema of table \"%s\" does not exist",

@@ -23,6 +23,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -277,6 +278,21 @@ rules_table_kind(Form_pg_class form)
 	return SCHEMA_TABLE;
 }
 
+/* The same as the rules see it, with a publication or without. */
+static SchemaTableKind
+table_kind(const Catalog *catalog, Form_pg_class form, bool published)
+{
+	SchemaTableKind kind = rules_table_kind(form);
+
+	if (kind == SCHEMA_PARTITIONED && form->relkind == RELKIND_PARTITIONED_TABLE &&
+		(!catalog->has_publication || (catalog->publication.through_root && published)))
+		return SCHEMA_TABLE;
+	if (kind == SCHEMA_TABLE && form->relispartition && catalog->has_publication &&
+		publication_root(catalog->publication.oid, form->oid) != form->oid)
+		return SCHEMA_PARTITION;
+	return kind;
+}
+
 /* Is there an index that replication would take as identity?  As identity_index(). */
 static bool
 has_identity_index(Oid relid, bool primary)
@@ -303,8 +319,16 @@ has_identity_index(Oid relid, bool primary)
 }
 
 static bool
-has_identity(Oid relid, char identity)
+has_identity(Oid relid)
 {
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	char		identity = REPLICA_IDENTITY_NOTHING;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		identity = ((Form_pg_class) GETSTRUCT(tuple))->relreplident;
+		ReleaseSysCache(tuple);
+	}
 	switch (identity)
 	{
 		case REPLICA_IDENTITY_FULL:
@@ -316,6 +340,18 @@ has_identity(Oid relid, char identity)
 		default:
 			return false;
 	}
+}
+
+/* Every table that has rows of this one. */
+static bool
+have_identity(Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION && !has_identity(lfirst_oid(cell)))
+			return false;
+	return true;
 }
 
 static void
@@ -375,7 +411,9 @@ describe_table(Catalog *catalog, Form_pg_class form, SchemaTable *table)
 	table->published = published.published;
 	table->row_filter = published.row_filter;
 	table->column_list = published.column_list;
-	table->has_identity = has_identity(form->oid, form->relreplident);
+	table->kind = table_kind(catalog, form, published.published);
+	table->has_identity = form->relkind == RELKIND_PARTITIONED_TABLE ?
+		have_identity(form->oid) : has_identity(form->oid);
 	describe_columns(catalog, form->oid, form->relnatts, published.columns, table);
 }
 

@@ -143,7 +143,7 @@ extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *
  * The source table of a relation as the snapshot at hand shows it; makes one if there
  * is none.  NULL: its rows cannot be read now, the stream has to come to it first.
  */
-extern KnownTable *source_table_for(struct Worker *worker, const char *schema, Relation relation,
+extern KnownTable *source_table_for(struct Worker *worker, Relation relation,
 									struct RelationEntry *entry);
 /* its document, at this place in the stream */
 extern void source_table_store(struct Worker *worker, KnownTable *known);
@@ -164,6 +164,19 @@ extern void source_tables_changed(struct Worker *worker);
 /* adds an item with the table's document to the batch; strings are copied */
 extern void submit_table_doc(struct Worker *worker, const SourceTableDoc *doc, WriteItemKind kind);
 
+/* ---------------------------------------------------------------- rules_name.c */
+
+typedef struct RulesName
+{
+	Oid			relid;			/* whose name it is */
+	char	   *schema;			/* palloc'ed, as table */
+	char	   *table;
+} RulesName;
+
+/* publication: as the setting has it.  False: the relation is gone. */
+extern bool rules_name(const char *publication, const SyncPlan *plan, Form_pg_class form,
+					   RulesName *name);
+
 /* ---------------------------------------------------------------- relation.c */
 
 /* what the stream knows of one relation in its present shape */
@@ -176,6 +189,8 @@ typedef struct RelationEntry
 	RowConversion *conversion;
 	SourceTable *table;
 	KnownTable *known;			/* the same as stored */
+	RulesName	name;			/* under which the rules see it; valid ones only */
+	bool		through_root;	/* that is another relation's: partitions share it */
 	SyncRowType row_type;
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
@@ -234,6 +249,7 @@ typedef struct PublicationFacts
 {
 	Oid			oid;
 	bool		all_tables;
+	bool		through_root;	/* rows of partitions are those of a table above them */
 	const char *fault;			/* why it cannot be used, or NULL */
 } PublicationFacts;
 
@@ -246,6 +262,12 @@ typedef struct PublishedTable
 	Bitmapset  *columns;		/* of the list; NULL: not known, or none */
 } PublishedTable;
 
+/* InvalidOid: NULL, empty, or of one that is not there */
+extern Oid	publication_oid(const char *name);
+/* the relation as whose rows those of relid, a partition, are published */
+extern Oid	publication_root(Oid publication, Oid relid);
+/* InvalidOid if it has none (any more) */
+extern Oid	partition_parent(Oid relid);
 extern bool publication_describe(const char *name, PublicationFacts *facts);
 extern void publication_describe_table(const PublicationFacts *facts, Oid relid,
 									   bool is_partition, PublishedTable *table);
