@@ -23,6 +23,7 @@ import shapes                           # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import toast                            # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 
