@@ -191,10 +191,11 @@ parse_date_text(SyncString text, double *result)
 	return true;
 }
 
+/* factor by factor: one multiplication rounds otherwise, which the cut shows */
 static double
 ms_from_julian(double days)
 {
-	return trunc((days - JULIAN_EPOCH) * (double) MS_PER_DAY);
+	return trunc((days - JULIAN_EPOCH) * 24 * 60 * 60 * 1000);
 }
 
 /* digits, with digits behind a point */
