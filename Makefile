@@ -14,7 +14,7 @@ WORKER_OBJS = pgsync_bgw.o $(PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
 PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o stream.o decode.o relation.o publication.o \
 	rowvalue.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
 CORE_OBJS = $(addprefix src/core/, \
-	rules.o yaml.o config.o report.o \
+	rules.o yaml.o yaml_text.o config.o report.o \
 	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \
 	compile.o compile_legacy.o compile_clause.o compile_alpha.o compile_alpha_where.o plan.o rule_mapping.o \
 	compile_stream.o stream_scope.o stream_expr.o stream_where.o stream_terms.o stream_resolve.o \
