@@ -81,6 +81,13 @@ stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 }
 
 void
+stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncString name)
+{
+	stream_warn(text, offset, "the column has no name and will be called \"%.*s\"", SHOWN(name));
+	stream_hint(text, "Add AS and a name behind it.");
+}
+
+void
 stream_hint(const StreamText *text, const char *format,...)
 {
 	char		hint[sizeof(((SyncError *) 0)->hint)];
@@ -176,6 +183,7 @@ read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
 		cte->config = &config->items[list.count];
 		compiler->failed = false;
 		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
+		stream_check_cte(cte);
 		cte->broken = compiler->failed;
 	}
 	return list;
@@ -321,11 +329,7 @@ compile_items(StreamQuery *query, const StreamScope *scope, const SqlSelect *sel
 		if (expr != NULL)
 			add_column(query, expr, name, item->expr->offset);
 		if (!has_name)
-		{
-			stream_warn(scope->text, item->expr->offset,
-						"the column has no name and will be called \"%.*s\"", SHOWN(name));
-			stream_hint(scope->text, "Add AS and a name behind it.");
-		}
+			stream_warn_unnamed(scope->text, item->expr->offset, name);
 	}
 }
 

@@ -761,8 +761,8 @@ test_ctes(void **state)
 	assert_stored("parameterIndexes.2.table.table", "'mine'");
 	assert_int_equal(count_stored("parameterIndexes"), 3);
 
-	compile_ok("config:\n  edition: 3\nwith:\n  a: SELECT x FROM nowhere WHERE f(1)\n"
-			   "streams:\n  s:\n    with:\n      b: SELECT 1\n    query: SELECT * FROM t\n");
+	compile_ok("config:\n  edition: 3\nwith:\n  a: SELECT x FROM nowhere\n"
+			   "streams:\n  s:\n    with:\n      b: SELECT 1 AS x\n    query: SELECT * FROM t\n");
 	assert_int_equal(count_messages(RULES_WARNING), 2);
 	assert_int_equal(messages->error.line, 8);
 
