@@ -777,8 +777,7 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 	const char *source = of_stream ? stream_source(&expr->call.schema) : NULL;
 	Clause	   *args;
 
-	if (expr->call.extras != 0)
-		return clause_unsupported(query, expr, "a call with more than arguments");
+	/* DISTINCT, ORDER BY, FILTER and OVER of a call mean nothing to the service */
 	if (sql_name_is_set(&expr->call.schema) && !of_request && source == NULL)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.schema.offset,
@@ -883,17 +882,13 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 						SHOWN(query->table_name));
 		return clause_error;
 	}
+	/* json_each() has key and value; others are no error of the service, and NULL */
 	if (query->kind == QUERY_EXPAND)
-	{
-		if (!name_is(&expr->column.name, "value") && !name_is(&expr->column.name, "key"))
-			return clause_fail(query, expr, SYNC_ERROR_CONFIG,
-							   "json_each() has the columns key and value only");
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_column(query, query->table_name, name),
 			.offset = expr->offset,
 		};
-	}
 	clause = (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),

@@ -100,11 +100,13 @@ compile_check_id(QueryCompiler *query, const SqlSelect *select, const PlanSource
 SyncString
 compile_output_table(const SqlSource *source)
 {
-	if (sql_name_is_set(&source->alias))
+	SyncString	name = sql_name_string(&source->name);
+
+	/* an alias that repeats the name is none */
+	if (sql_name_is_set(&source->alias) &&
+		!sync_string_equal(sql_name_string(&source->alias), name))
 		return sql_name_string(&source->alias);
-	if (pattern_is_wildcard(sql_name_string(&source->name)))
-		return (SyncString) {"", 0};
-	return sql_name_string(&source->name);
+	return pattern_is_wildcard(name) ? (SyncString) {"", 0} : name;
 }
 
 /* the place of a key among the bucket parameters; -1: it is none of them */
@@ -470,8 +472,7 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 
 	if (select->source_count != 1 || sql_name_is_set(&call->call.schema) ||
 		!sync_string_equal(sql_name_string(&call->call.name), sync_string_literal("json_each")) ||
-		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality ||
-		source->column_count > 0)
+		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, source->offset,
 					 "a parameter query can read from one table or one json_each(value)");
@@ -511,7 +512,9 @@ compile_parameter_select(Definition *definition, QueryCompiler *query, const Sql
 	{
 		if (!compile_table(query, select, &index->source.table))
 			return false;
-		if (sql_name_is_set(&select->sources[0].alias))
+		if (sql_name_is_set(&select->sources[0].alias) &&
+			!sync_string_equal(sql_name_string(&select->sources[0].alias),
+							   sql_name_string(&select->sources[0].name)))
 		{
 			compile_fail(query, SYNC_ERROR_CONFIG, select->sources[0].alias.offset,
 						 "a table of a parameter query cannot have an alias");

@@ -121,7 +121,7 @@ stream_statement(const StreamText *text, const SqlStatement *statement)
 	for (int clause = 0; clause < SQL_CLAUSE_COUNT; clause++)
 	{
 		if (select->clauses[clause] == 0 || clause == SQL_CLAUSE_DISTINCT ||
-			clause == SQL_CLAUSE_ALL)
+			clause == SQL_CLAUSE_DISTINCT_ON || clause == SQL_CLAUSE_ALL)
 			continue;
 		stream_fail(text, SYNC_ERROR_CONFIG, select->clauses[clause], "%s is not supported",
 					sql_clause_name((SqlClause) clause));
@@ -274,12 +274,6 @@ star_source(const StreamScope *scope, const SqlExpr *star)
 {
 	const StreamName *source;
 
-	if (sql_name_is_set(&star->column.schema))
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, star->offset,
-					"a table in the select list cannot be given with its schema");
-		return NULL;
-	}
 	if (sql_name_is_set(&star->column.qualifier))
 	{
 		source = stream_find_name(scope, &star->column.qualifier);
@@ -616,6 +610,9 @@ compile_query(StreamBuilder *builder, const ConfigSql *sql)
 	compile_items(query, &scope, select);
 	if (select->where != NULL)
 		stream_compile_where(&scope, select->where, conditions);
+	/* the service passes over a query that selects nothing at all */
+	if (select->item_count == 0)
+		return;
 	if (query->primary == NULL && !compiler->failed)
 	{
 		stream_fail(&query->text, SYNC_ERROR_CONFIG, query->text.script->first->offset,

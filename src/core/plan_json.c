@@ -213,8 +213,12 @@ static const Expr *
 read_unary(PlanReader *reader, const JsonNode *node)
 {
 	const Expr *operand = read_member_expr(reader, node, "operand");
+	SyncString	name = need_text(reader, node, "operator");
 
-	if (!is(need_text(reader, node, "operator"), "not"))
+	/* + changes nothing, not even what is no number */
+	if (is(name, "+"))
+		return operand;
+	if (!is(name, "not"))
 		fail(reader, SYNC_ERROR_UNSUPPORTED, "unknown unary operator");
 	return expr_new(reader->arena, EXPR_NOT, 0, 1, &operand);
 }

@@ -153,12 +153,7 @@ stream_column(const StreamScope *scope, const SqlExpr *expr)
 {
 	const StreamName *source;
 
-	if (sql_name_is_set(&expr->column.schema))
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset,
-					"a column's table cannot be given with its schema");
-		return NULL;
-	}
+	/* the service does not look at a schema before the table */
 	if (sql_name_is_set(&expr->column.qualifier))
 	{
 		source = stream_find_name(scope, &expr->column.qualifier);
@@ -245,7 +240,11 @@ source_name(const SqlSource *source)
 	return source->kind == SQL_SOURCE_CALL ? &source->call->call.name : &source->name;
 }
 
-/* each of these fills in the entry; false, reported, if the source cannot be used */
+/*
+ * Each of these fills in the entry; false, reported, if the source cannot be used.
+ * Names of columns behind the alias of a table or function, and WITH ORDINALITY,
+ * mean nothing to the service.
+ */
 
 static bool
 table_source(const StreamScope *scope, const SqlSource *source, StreamName *entry)
@@ -253,12 +252,6 @@ table_source(const StreamScope *scope, const SqlSource *source, StreamName *entr
 	StoredRelation *relation;
 	TablePattern pattern;
 
-	if (source->column_count > 0)
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"the columns of a table cannot be renamed in FROM");
-		return false;
-	}
 	relation = new_relation(scope, RELATION_TABLE, source_name(source)->offset);
 	if (relation == NULL)
 		return false;
@@ -324,10 +317,10 @@ call_source(const StreamScope *scope, const SqlSource *source, StreamName *entry
 	const SqlExpr *call = source->call;
 	SyncString	name = sql_name_string(&call->call.name);
 
-	if (sql_name_is_set(&call->call.schema) ||
-		!sync_string_equal(name, sync_string_literal("json_each")) || call->call.extras != 0)
+	if (!sync_string_equal(name, sync_string_literal("json_each")) || call->call.extras != 0)
 	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset,
+		/* the service finds out when it loads the plan */
+		stream_fail(scope->text, SYNC_ERROR_UNSUPPORTED, call->offset,
 					"the function \"%.*s\" cannot stand in FROM", SHOWN(name));
 		stream_hint(scope->text, "Only json_each() can.");
 		return false;
@@ -335,12 +328,6 @@ call_source(const StreamScope *scope, const SqlSource *source, StreamName *entry
 	if (call->call.arg_count != 1)
 	{
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset, "json_each() takes one argument");
-		return false;
-	}
-	if (source->column_count > 0)
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"the columns of json_each() cannot be renamed in FROM");
 		return false;
 	}
 	entry->relation = stream_json_each(scope, stream_expr(scope, call->call.args[0]), call->offset);
@@ -469,9 +456,6 @@ check_join(const StreamScope *scope, const SqlSource *source)
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset, "USING is not supported");
 		stream_hint(scope->text, "Write ON and the condition.");
 	}
-	if (source->with_ordinality)
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"WITH ORDINALITY is not supported");
 }
 
 void
