@@ -483,6 +483,12 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 	clause = compile_clause(query, call->call.args[0]);
 	if (clause.kind == CLAUSE_ERROR)
 		return false;
+	if (!clause_is_parameter(&clause))
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, call->call.args[0]->offset,
+					 "json_each() of a parameter query takes a value of the request");
+		return false;
+	}
 	use->token |= clause.uses_token;
 	use->request |= clause.uses_request;
 	query->table_name = sql_name_is_set(&source->alias) ? sql_name_string(&source->alias) :

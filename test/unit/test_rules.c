@@ -490,6 +490,13 @@ test_parameter_queries_refused(void **state)
 		"SELECT request.nope() AS p",
 		"SELECT p",
 		"SELECT request.user_id() AS p WHERE 'x' LIKE (request.jwt() -> 'a')",
+		/* AND and OR of two constants are a condition on rows, which there are none of */
+		"SELECT 1 AND 1 AS p",
+		"SELECT upper(1 OR 0) AS p",
+		"SELECT request.user_id() AS p WHERE 1 AND 1",
+		"SELECT request.user_id() AS p WHERE 1 AND 1 AND request.user_id() = 'a'",
+		"SELECT value AS p FROM json_each(request.jwt() -> 'a') WHERE 1 OR 0",
+		"SELECT value AS p FROM json_each(1 AND 1)",
 	};
 
 	(void) state;
@@ -503,6 +510,33 @@ test_parameter_queries_refused(void **state)
 		if (compile_rules(yaml) != NULL)
 			fail_msg("accepted: %s", queries[i]);
 	}
+}
+
+/* AND and OR of two constants, and = in a data query, are looked at for each row */
+static void
+test_conditions_of_constants(void **state)
+{
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(compile_query("SELECT id FROM t WHERE json_keys(1 = 1)"), "t", "id",
+				   (SyncValue[]) {text("1")});
+	assert_int_equal(row.bucket_row_count, 0);
+	assert_int_equal(row.error_count, 1);
+	row = evaluate(compile_query("SELECT id FROM t WHERE json_keys(1 AND 1)"), "t", "id",
+				   (SyncValue[]) {text("1")});
+	assert_int_equal(row.error_count, 1);
+	row = evaluate(compile_ok("bucket_definitions:\n  b:\n"
+							  "    parameters: SELECT id AS p FROM u WHERE 1 AND 0 AND "
+							  "request.user_id() = 'a'\n"
+							  "    data:\n      - SELECT id FROM t WHERE x = bucket.p\n"),
+				   "u", "id", (SyncValue[]) {text("1")});
+	assert_int_equal(row.parameter_row_count, 0);
+	/* a condition on the row is no request filter */
+	row = evaluate(compile_ok("config: {edition: 2}\nstreams:\n"
+							  "  s: {query: SELECT id FROM t WHERE 1 AND 0 AND auth.user_id() = 'x'}\n"),
+				   "t", "id", (SyncValue[]) {text("1")});
+	assert_int_equal(row.bucket_row_count, 0);
 }
 
 /* the order of the first parameter query counts; others may not add names */
@@ -747,6 +781,7 @@ main(void)
 		rules_test(test_conflict),
 		rules_test(test_combinations_are_bounded),
 		rules_test(test_parameter_queries_refused),
+		rules_test(test_conditions_of_constants),
 		rules_test(test_parameter_order),
 		rules_test(test_stored_plan),
 		rules_test(test_stored_plan_repeated_names),
