@@ -295,6 +295,12 @@ check_parameter_names(Definition *definition, QueryCompiler *query, const SyncSt
 				known |= sync_string_equal(definition->parameters[j], names[i]);
 			if (!known)
 				definition->parameters[definition->parameter_count++] = names[i];
+			else if (definition->config->data.count > 0)
+			{
+				/* the service counts both, so that no data query can cover them */
+				compile_fail(query, SYNC_ERROR_CONFIG, offsets[i],
+							 "the bucket has a parameter \"%.*s\" already", SHOWN(names[i]));
+			}
 		}
 		return;
 	}
@@ -391,6 +397,8 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 	{
 		const SqlItem *item = &select->items[i];
 
+		if (sql_name_is_set(&item->alias))
+			compile_check_case(query, &item->alias);
 		if (query->kind != QUERY_EXPAND && is_priority_item(item))
 			check_priority_item(definition, query, item);
 		else if (compile_parameter_item(query, item, index, &names[count], use))

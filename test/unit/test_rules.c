@@ -487,6 +487,7 @@ test_parameter_queries_refused(void **state)
 		"SELECT id AS p, 4 AS _priority FROM u",
 		"SELECT value AS p FROM json_each(value)",
 		"SELECT request.user_id(x) AS p FROM u",
+		"SELECT x AS p, y AS p FROM u",
 		"SELECT request.nope() AS p",
 		"SELECT p",
 		"SELECT request.user_id() AS p WHERE 'x' LIKE (request.jwt() -> 'a')",
@@ -510,6 +511,23 @@ test_parameter_queries_refused(void **state)
 		if (compile_rules(yaml) != NULL)
 			fail_msg("accepted: %s", queries[i]);
 	}
+}
+
+/* the names that bucket parameters get are said to be folded; those of columns are not */
+static void
+test_case_of_aliases(void **state)
+{
+	(void) state;
+	compile_ok("bucket_definitions:\n  b:\n    parameters: SELECT x AS P FROM u\n"
+			   "    data:\n      - SELECT id, x AS Y FROM t WHERE p = bucket.p\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(messages->next);
+	compile_ok("bucket_definitions:\n  b:\n    parameters: SELECT x AS \"p\", 1 AS _Priority FROM u\n"
+			   "    data:\n      - SELECT id FROM t WHERE p = bucket.p\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(messages->next);
 }
 
 /* AND and OR of two constants, and = in a data query, are looked at for each row */
@@ -781,6 +799,7 @@ main(void)
 		rules_test(test_conflict),
 		rules_test(test_combinations_are_bounded),
 		rules_test(test_parameter_queries_refused),
+		rules_test(test_case_of_aliases),
 		rules_test(test_conditions_of_constants),
 		rules_test(test_parameter_order),
 		rules_test(test_stored_plan),
