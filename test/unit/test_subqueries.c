@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_subqueries.c
- *	  What edition 3 says of subqueries and CTEs, and the columns of json_each().
+ *	  What edition 3 says of subqueries and CTEs, the columns of json_each(), and in
+ *	  which order edition 2 looks at the parts of a subquery.
  *
  *-------------------------------------------------------------------------
  */
@@ -132,6 +133,39 @@ test_columns_of_json_each(void **state)
 	}
 }
 
+/* the value first: without one, or when it fails, nothing else is looked at */
+static void
+assert_alpha(const char *value, SyncValue a, SyncValue b, int entries, int errors)
+{
+	const SyncPlan *plan =
+		compile_rules(arena_printf(arena, "config: {edition: 2}\nstreams:\n  s:\n    query: "
+								   "SELECT id FROM t WHERE x IN (SELECT %s FROM u WHERE "
+								   "auth.user_id() IN b)\n", value));
+	BucketNaming naming = {.prefix = {"", 0}};
+	const TableBinding *binding;
+	EvaluatedRow row;
+	SyncError	error;
+
+	assert_non_null(plan);
+	binding = plan_bind(plan, "public", "u", shape("a b"), &naming, arena, &error);
+	assert_non_null(binding);
+	memset(&row, 0, sizeof(row));
+	assert_int_equal(table_evaluate(binding, (SyncValue[]) {a, b}, arena, &row), SYNC_OK);
+	assert_int_equal(row.parameter_row_count, entries);
+	assert_int_equal(row.error_count, errors);
+}
+
+static void
+test_order_of_edition_2(void **state)
+{
+	(void) state;
+	assert_alpha("a", value_text("x", 1), value_text("[1,2]", 5), 2, 0);
+	assert_alpha("a", value_text("x", 1), value_text("bad", 3), 0, 1);
+	assert_alpha("a", value_blob("x", 1), value_text("bad", 3), 0, 0);
+	assert_alpha("a -> '$.k'", value_text("bad", 3), value_text("[]", 2), 0, 1);
+	assert_alpha("a -> '$.k'", value_text("{}", 2), value_text("[]", 2), 0, 0);
+}
+
 int
 main(void)
 {
@@ -139,6 +173,7 @@ main(void)
 		rules_test(test_definition_of_cte),
 		rules_test(test_columns_of_subquery),
 		rules_test(test_columns_of_json_each),
+		rules_test(test_order_of_edition_2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
