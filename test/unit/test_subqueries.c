@@ -133,6 +133,24 @@ test_columns_of_json_each(void **state)
 	}
 }
 
+/* an array of the request is found by one comparison; more would be an index of it */
+static void
+test_arrays_of_the_request(void **state)
+{
+	static const char *const conditions[] = {
+		"w.id = j.key AND w.x = t.y AND j.value = t.x", "w.id = j.key AND w.id = j.value AND w.x = t.y",
+		"w.id = j.key AND w.x = t.y AND j.value = 'a'",
+		"w.id = j.key AND j.value = t.y AND w.x = auth.user_id()",
+		"j.value = t.x AND w.id = j.key AND w.x = t.y",
+		"j.value = t.y AND j.key = auth.user_id() AND w.id = t.id"};
+
+	(void) state;
+	for (int i = 0; i < 6; i++)
+		assert_messages(arena_printf(arena, "config: {edition: 3}\nstreams:\n  s:\n    query: >-\n"
+									 "      SELECT t.id FROM t, json_each(auth.parameter('l')) AS j, w "
+									 "WHERE %s\n", conditions[i]), i < 3 ? 0 : 1, 0);
+}
+
 /* the value first: without one, or when it fails, nothing else is looked at */
 static void
 assert_alpha(const char *value, SyncValue a, SyncValue b, int entries, int errors)
@@ -173,6 +191,7 @@ main(void)
 		rules_test(test_definition_of_cte),
 		rules_test(test_columns_of_subquery),
 		rules_test(test_columns_of_json_each),
+		rules_test(test_arrays_of_the_request),
 		rules_test(test_order_of_edition_2),
 	};
 
