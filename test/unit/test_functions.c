@@ -2,7 +2,8 @@
  *
  * test_functions.c
  *	  Functions of values that the shared vectors do not have: geometries with M,
- *	  with an SRID, with empty parts, of odd byte orders; days with fractions.
+ *	  with an SRID, with empty parts, of odd byte orders; days with fractions,
+ *	  dates that are not quite ISO.
  *
  *-------------------------------------------------------------------------
  */
@@ -105,6 +106,35 @@ test_julian_days(void **state)
 	assert_value("datetime(a)", value_text("2460310.25", 10), "2023-12-31 18:00:00");
 }
 
+/* what is like an ISO form, as JavaScript reads it */
+static void
+test_lenient_dates(void **state)
+{
+	static const struct
+	{
+		const char *text;
+		const char *expected;
+	}			cases[] = {
+		{"2024-03-09 12:34:56+02", "2024-03-09 12:34:56"},	/* not an offset */
+		{"2024-03-09 12:34:56.7 -0730", "2024-03-09 12:34:56"},
+		{"2024-03-09 12:34:56+02:00", "2024-03-09 10:34:56"},
+		{"2024-03-09 12:34:56 +02:00", "2024-03-09 10:34:56"},
+		{" 2024-03-09  12:34 Z ", "2024-03-09 12:34:00"},
+		{"2024-3-9", "2024-03-09 00:00:00"}, {"2024-03", "2024-03-01 00:00:00"},
+		{"99999-12-31", "+099999-12-31 00:00:00"},
+		{"2024-03-09+02:00", ""}, {"2024-03-09T12:34:56+02", ""}, {"2024-03-09 12:34:56+023", ""},
+		/* month, day, year */
+		{"0005-12-31", "2031-05-12 00:00:00"}, {"0024-03-09", ""}, {"0012-05", "2001-12-05 00:00:00"},
+		{"0032-03-09", "2032-03-09 00:00:00"}, {"0000-03-09", "2000-03-09 00:00:00"},
+		{"0005-12-31T00:00", "0005-12-31 00:00:00"},
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_value("datetime(a)", value_text(cases[i].text, strlen(cases[i].text)),
+					 cases[i].expected);
+}
+
 int
 main(void)
 {
@@ -112,6 +142,7 @@ main(void)
 		rules_test(test_dimensions),
 		rules_test(test_empty_parts),
 		rules_test(test_julian_days),
+		rules_test(test_lenient_dates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
