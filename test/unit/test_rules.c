@@ -513,6 +513,17 @@ test_parameter_queries_refused(void **state)
 	}
 }
 
+/* streams are refused in edition 1; a map without any is not */
+static void
+test_no_streams(void **state)
+{
+	(void) state;
+	compile_ok("streams: {}\nbucket_definitions: {b: {data: [SELECT id FROM t]}}\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(compile_rules("streams: {s: {query: SELECT id FROM t}}\n"));
+}
+
 /* the names that bucket parameters get are said to be folded; those of columns are not */
 static void
 test_case_of_aliases(void **state)
@@ -799,6 +810,7 @@ main(void)
 		rules_test(test_conflict),
 		rules_test(test_combinations_are_bounded),
 		rules_test(test_parameter_queries_refused),
+		rules_test(test_no_streams),
 		rules_test(test_case_of_aliases),
 		rules_test(test_conditions_of_constants),
 		rules_test(test_parameter_order),
