@@ -15,7 +15,7 @@ PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o recopy.o reread.o read_ta
 	relation.o source_table.o ddl.o publication.o rules_name.o \
 	rowvalue.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
 CORE_OBJS = $(addprefix src/core/, \
-	rules.o yaml.o config.o report.o \
+	rules.o yaml.o yaml_text.o config.o report.o \
 	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \
 	compile.o compile_legacy.o compile_clause.o compile_alpha.o compile_alpha_where.o plan.o rule_mapping.o \
 	compile_stream.o stream_scope.o stream_expr.o stream_where.o stream_terms.o stream_resolve.o \

@@ -239,12 +239,7 @@ compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *patte
 					 "a query must read from exactly one table");
 		return false;
 	}
-	if (source->column_count > 0 || source->with_ordinality)
-	{
-		compile_fail(query, SYNC_ERROR_CONFIG, source->offset,
-					 "a table can have an alias, but nothing else");
-		return false;
-	}
+	/* names of columns behind the alias mean nothing to the service */
 	if (!pattern_of_source(query, source, pattern))
 		return false;
 	query->table = *pattern;

@@ -325,12 +325,26 @@ combine_matches(QueryCompiler *query, MatchKind kind, const Clause *left, const 
 	return clause;
 }
 
+/* two constants, too, become a condition on the row: the service does not fold these */
+static Clause
+row_operator(QueryCompiler *query, ExprKind kind, int op, const Clause *args)
+{
+	const Expr *operands[] = {args[0].expr, args[1].expr};
+
+	return (Clause) {
+		.kind = CLAUSE_ROW,
+		.expr = expr_new(query->compiler->arena, kind, op, 2, operands),
+	};
+}
+
 Clause
 clause_and_or(QueryCompiler *query, const SqlExpr *expr, bool is_and, const Clause *left,
 			  const Clause *right)
 {
 	Clause		args[2] = {*left, *right};
 
+	if (clause_is_row(left) && clause_is_row(right))
+		return row_operator(query, is_and ? EXPR_AND : EXPR_OR, 0, args);
 	return clause_apply_operator(query, expr, is_and ? "and" : "or",
 								 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
 }
@@ -409,6 +423,8 @@ compile_equal(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	if ((args[1].kind == CLAUSE_ROW || query->kind == QUERY_DATA) && clause_is_row(&args[1]) &&
 		left_parameter)
 		return match_with_parameter(query, MATCH_EQUAL, &args[1], &args[0]);
+	if (query->kind == QUERY_DATA && clause_is_row(&args[0]) && clause_is_row(&args[1]))
+		return row_operator(query, EXPR_COMPARE, VALUE_EQ, args);
 	return clause_apply_operator(query, expr, "operator=", EXPR_COMPARE, VALUE_EQ, args, 2);
 }
 
@@ -777,8 +793,7 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 	const char *source = of_stream ? stream_source(&expr->call.schema) : NULL;
 	Clause	   *args;
 
-	if (expr->call.extras != 0)
-		return clause_unsupported(query, expr, "a call with more than arguments");
+	/* DISTINCT, ORDER BY, FILTER and OVER of a call mean nothing to the service */
 	if (sql_name_is_set(&expr->call.schema) && !of_request && source == NULL)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.schema.offset,
@@ -883,17 +898,13 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 						SHOWN(query->table_name));
 		return clause_error;
 	}
+	/* json_each() has key and value; others are no error of the service, and NULL */
 	if (query->kind == QUERY_EXPAND)
-	{
-		if (!name_is(&expr->column.name, "value") && !name_is(&expr->column.name, "key"))
-			return clause_fail(query, expr, SYNC_ERROR_CONFIG,
-							   "json_each() has the columns key and value only");
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_column(query, query->table_name, name),
 			.offset = expr->offset,
 		};
-	}
 	clause = (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),

@@ -100,11 +100,13 @@ compile_check_id(QueryCompiler *query, const SqlSelect *select, const PlanSource
 SyncString
 compile_output_table(const SqlSource *source)
 {
-	if (sql_name_is_set(&source->alias))
+	SyncString	name = sql_name_string(&source->name);
+
+	/* an alias that repeats the name is none */
+	if (sql_name_is_set(&source->alias) &&
+		!sync_string_equal(sql_name_string(&source->alias), name))
 		return sql_name_string(&source->alias);
-	if (pattern_is_wildcard(sql_name_string(&source->name)))
-		return (SyncString) {"", 0};
-	return sql_name_string(&source->name);
+	return pattern_is_wildcard(name) ? (SyncString) {"", 0} : name;
 }
 
 /* the place of a key among the bucket parameters; -1: it is none of them */
@@ -293,6 +295,12 @@ check_parameter_names(Definition *definition, QueryCompiler *query, const SyncSt
 				known |= sync_string_equal(definition->parameters[j], names[i]);
 			if (!known)
 				definition->parameters[definition->parameter_count++] = names[i];
+			else if (definition->config->data.count > 0)
+			{
+				/* the service counts both, so that no data query can cover them */
+				compile_fail(query, SYNC_ERROR_CONFIG, offsets[i],
+							 "the bucket has a parameter \"%.*s\" already", SHOWN(names[i]));
+			}
 		}
 		return;
 	}
@@ -389,6 +397,8 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 	{
 		const SqlItem *item = &select->items[i];
 
+		if (sql_name_is_set(&item->alias))
+			compile_check_case(query, &item->alias);
 		if (query->kind != QUERY_EXPAND && is_priority_item(item))
 			check_priority_item(definition, query, item);
 		else if (compile_parameter_item(query, item, index, &names[count], use))
@@ -470,8 +480,7 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 
 	if (select->source_count != 1 || sql_name_is_set(&call->call.schema) ||
 		!sync_string_equal(sql_name_string(&call->call.name), sync_string_literal("json_each")) ||
-		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality ||
-		source->column_count > 0)
+		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, source->offset,
 					 "a parameter query can read from one table or one json_each(value)");
@@ -482,6 +491,12 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 	clause = compile_clause(query, call->call.args[0]);
 	if (clause.kind == CLAUSE_ERROR)
 		return false;
+	if (!clause_is_parameter(&clause))
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, call->call.args[0]->offset,
+					 "json_each() of a parameter query takes a value of the request");
+		return false;
+	}
 	use->token |= clause.uses_token;
 	use->request |= clause.uses_request;
 	query->table_name = sql_name_is_set(&source->alias) ? sql_name_string(&source->alias) :
@@ -511,7 +526,9 @@ compile_parameter_select(Definition *definition, QueryCompiler *query, const Sql
 	{
 		if (!compile_table(query, select, &index->source.table))
 			return false;
-		if (sql_name_is_set(&select->sources[0].alias))
+		if (sql_name_is_set(&select->sources[0].alias) &&
+			!sync_string_equal(sql_name_string(&select->sources[0].alias),
+							   sql_name_string(&select->sources[0].name)))
 		{
 			compile_fail(query, SYNC_ERROR_CONFIG, select->sources[0].alias.offset,
 						 "a table of a parameter query cannot have an alias");

@@ -81,6 +81,13 @@ stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 }
 
 void
+stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncString name)
+{
+	stream_warn(text, offset, "the column has no name and will be called \"%.*s\"", SHOWN(name));
+	stream_hint(text, "Add AS and a name behind it.");
+}
+
+void
 stream_hint(const StreamText *text, const char *format,...)
 {
 	char		hint[sizeof(((SyncError *) 0)->hint)];
@@ -114,7 +121,7 @@ stream_statement(const StreamText *text, const SqlStatement *statement)
 	for (int clause = 0; clause < SQL_CLAUSE_COUNT; clause++)
 	{
 		if (select->clauses[clause] == 0 || clause == SQL_CLAUSE_DISTINCT ||
-			clause == SQL_CLAUSE_ALL)
+			clause == SQL_CLAUSE_DISTINCT_ON || clause == SQL_CLAUSE_ALL)
 			continue;
 		stream_fail(text, SYNC_ERROR_CONFIG, select->clauses[clause], "%s is not supported",
 					sql_clause_name((SqlClause) clause));
@@ -176,6 +183,7 @@ read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
 		cte->config = &config->items[list.count];
 		compiler->failed = false;
 		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
+		stream_check_cte(cte);
 		cte->broken = compiler->failed;
 	}
 	return list;
@@ -266,12 +274,6 @@ star_source(const StreamScope *scope, const SqlExpr *star)
 {
 	const StreamName *source;
 
-	if (sql_name_is_set(&star->column.schema))
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, star->offset,
-					"a table in the select list cannot be given with its schema");
-		return NULL;
-	}
 	if (sql_name_is_set(&star->column.qualifier))
 	{
 		source = stream_find_name(scope, &star->column.qualifier);
@@ -321,11 +323,7 @@ compile_items(StreamQuery *query, const StreamScope *scope, const SqlSelect *sel
 		if (expr != NULL)
 			add_column(query, expr, name, item->expr->offset);
 		if (!has_name)
-		{
-			stream_warn(scope->text, item->expr->offset,
-						"the column has no name and will be called \"%.*s\"", SHOWN(name));
-			stream_hint(scope->text, "Add AS and a name behind it.");
-		}
+			stream_warn_unnamed(scope->text, item->expr->offset, name);
 	}
 }
 
@@ -612,6 +610,9 @@ compile_query(StreamBuilder *builder, const ConfigSql *sql)
 	compile_items(query, &scope, select);
 	if (select->where != NULL)
 		stream_compile_where(&scope, select->where, conditions);
+	/* the service passes over a query that selects nothing at all */
+	if (select->item_count == 0)
+		return;
 	if (query->primary == NULL && !compiler->failed)
 	{
 		stream_fail(&query->text, SYNC_ERROR_CONFIG, query->text.script->first->offset,

@@ -4,8 +4,11 @@
  *	  st_asgeojson(), st_astext(), st_x(), st_y(): sync-rules.md, 6.5.
  *
  * Reads (E)WKB, in bytes or as hex text, of both byte orders, with Z and M by
- * EWKB's flags or ISO's codes.  The bytes are walked once and written as they
- * are read; nothing is built in between.
+ * EWKB's flags or ISO's codes, never by both.  The bytes are walked once and
+ * written as they are read; nothing is built in between.  GeoJSON has no M.
+ *
+ * Empty parts are written as the service writes them, which in text loses
+ * parentheses: an empty line or ring inside another is a bare ")".
  *
  * Invariant: no read goes beyond the bytes, and what a count promises must be
  * there, so work is bounded by the length of the value.
@@ -98,16 +101,17 @@ read_head(Geometry *geometry, GeometryHead *head)
 	uint32_t	code;
 	uint32_t	srid;
 
-	if (geometry->at == geometry->end || *geometry->at > 1)
+	if (geometry->at == geometry->end)
 		return false;
-	head->little_endian = *geometry->at++ == 1;
+	head->little_endian = *geometry->at++ != 0;
 	if (!read_u32(geometry, head->little_endian, &code))
 		return false;
 	head->has_z = (code & 0x80000000u) != 0;
 	head->has_m = (code & 0x40000000u) != 0;
 	if ((code & 0x20000000u) != 0 && !read_u32(geometry, head->little_endian, &srid))
 		return false;
-	code &= 0x1FFFFFFF;
+	if ((code & 0xE0000000u) != 0)
+		code &= 0xF;
 	head->has_z |= code / 1000 == 1 || code / 1000 == 3;
 	head->has_m |= code / 1000 == 2 || code / 1000 == 3;
 	if (code / 1000 > 3 || code % 1000 < GEOMETRY_POINT || code % 1000 > GEOMETRY_COLLECTION)
@@ -141,6 +145,7 @@ static bool
 write_coordinates(Geometry *geometry, const GeometryHead *head)
 {
 	int			count = 2 + head->has_z + head->has_m;
+	int			written = geometry->as_json ? 2 + head->has_z : count;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -150,12 +155,24 @@ write_coordinates(Geometry *geometry, const GeometryHead *head)
 
 		if (!read_double(geometry, head->little_endian, &value))
 			return false;
+		if (i >= written)
+			continue;
 		len = geometry->as_json ? number_to_json(value, digits) : number_to_text(value, digits);
 		if (i > 0)
 			put(geometry, geometry->as_json ? "," : " ");
 		buffer_append(&geometry->out, digits, len);
 	}
 	return true;
+}
+
+/* whether the list that comes next is there and holds nothing */
+static bool
+next_is_empty(const Geometry *geometry, const GeometryHead *head)
+{
+	Geometry	peek = *geometry;
+	uint32_t	count;
+
+	return read_u32(&peek, head->little_endian, &count) && count == 0;
 }
 
 /* a list of points */
@@ -166,7 +183,8 @@ write_points(Geometry *geometry, const GeometryHead *head)
 
 	if (!read_u32(geometry, head->little_endian, &count))
 		return false;
-	open_list(geometry);
+	if (geometry->as_json || count > 0)
+		open_list(geometry);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (i > 0)
@@ -182,21 +200,31 @@ write_points(Geometry *geometry, const GeometryHead *head)
 	return true;
 }
 
+/* the first ring is the outer one: left out of JSON if empty, missing in text as if empty */
 static bool
 write_polygon(Geometry *geometry, const GeometryHead *head)
 {
 	uint32_t	count;
+	bool		separate = false;
 
 	if (!read_u32(geometry, head->little_endian, &count))
 		return false;
 	open_list(geometry);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (i > 0)
+		if (i == 0 && geometry->as_json && next_is_empty(geometry, head))
+		{
+			geometry->at += 4;
+			continue;
+		}
+		if (separate)
 			put(geometry, ",");
 		if (!write_points(geometry, head))
 			return false;
+		separate = true;
 	}
+	if (count == 0 && !geometry->as_json)
+		close_list(geometry);
 	close_list(geometry);
 	return true;
 }
@@ -258,21 +286,27 @@ write_body(Geometry *geometry, const GeometryHead *head, int depth, bool inside)
 	}
 }
 
-/* whether a geometry's body, which comes next, holds nothing */
+/* whether a geometry's body, which comes next, holds nothing: a polygon, no outer ring */
 static bool
 body_is_empty(const Geometry *geometry, const GeometryHead *head)
 {
-	Geometry	peek = *geometry;
+	Geometry	rings = *geometry;
 	uint32_t	count;
 
-	return head->type != GEOMETRY_POINT && read_u32(&peek, head->little_endian, &count) &&
-		count == 0;
+	if (head->type == GEOMETRY_POINT)
+		return false;
+	if (next_is_empty(geometry, head))
+		return true;
+	return head->type == GEOMETRY_POLYGON && read_u32(&rings, head->little_endian, &count) &&
+		next_is_empty(&rings, head);
 }
 
 static bool
 write_geometry(Geometry *geometry, int depth)
 {
 	GeometryHead head;
+	size_t		end;
+	bool		is_empty;
 
 	if (depth > MAX_NESTING || !read_head(geometry, &head))
 		return false;
@@ -291,13 +325,15 @@ write_geometry(Geometry *geometry, int depth)
 	{
 		put(geometry, head.has_z && head.has_m ? " ZM " : head.has_z ? " Z " : " M ");
 	}
-	if (body_is_empty(geometry, &head))
-	{
+	is_empty = body_is_empty(geometry, &head);
+	if (is_empty)
 		put(geometry, head.has_z || head.has_m ? "EMPTY" : " EMPTY");
-		geometry->at += 4;
-		return true;
-	}
-	return write_body(geometry, &head, depth, false);
+	end = geometry->out.len;
+	if (!write_body(geometry, &head, depth, false))
+		return false;
+	if (is_empty)
+		geometry->out.len = end;
+	return true;
 }
 
 /* ---------------------------------------------------------------- arguments */

@@ -141,8 +141,9 @@ read_data(PlanReader *reader, const JsonNode *node)
 		int			position = need_index(reader, source, "function", reader->expansion_count);
 
 		name = need_text(reader, source, "outputName");
+		/* json_each() has no other: as a column that the row does not have */
 		if (!is(name, "value") && !is(name, "key"))
-			fail(reader, SYNC_ERROR_UNSUPPORTED, "json_each() has no column \"%.*s\"", SHOWN(name));
+			return expr_constant(reader->arena, (SyncValue) {.type = SYNC_UNDEFINED});
 		expr = expr_new(reader->arena, is(name, "key") ? EXPR_EXPANDED_KEY : EXPR_EXPANDED_VALUE,
 						0, 0, NULL);
 		expr->position = position;
@@ -212,8 +213,12 @@ static const Expr *
 read_unary(PlanReader *reader, const JsonNode *node)
 {
 	const Expr *operand = read_member_expr(reader, node, "operand");
+	SyncString	name = need_text(reader, node, "operator");
 
-	if (!is(need_text(reader, node, "operator"), "not"))
+	/* + changes nothing, not even what is no number */
+	if (is(name, "+"))
+		return operand;
+	if (!is(name, "not"))
 		fail(reader, SYNC_ERROR_UNSUPPORTED, "unknown unary operator");
 	return expr_new(reader->arena, EXPR_NOT, 0, 1, &operand);
 }

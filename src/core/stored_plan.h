@@ -69,7 +69,7 @@ typedef enum StoredExprKind
 	STORED_COLUMN,				/* text of relation; a function's are "value" and "key" */
 	STORED_METADATA,			/* text: schema, table_name, table_suffix of relation */
 	STORED_REQUEST,				/* text: auth, subscription, connection */
-	STORED_UNARY,				/* text: not */
+	STORED_UNARY,				/* text: not, + */
 	STORED_BINARY,				/* text: operator */
 	STORED_BETWEEN,				/* value, low, high */
 	STORED_SCALAR_IN,			/* target, then the list */

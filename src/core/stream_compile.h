@@ -51,7 +51,7 @@ typedef struct StreamText
 	const SqlScript *script;
 } StreamText;
 
-/* what `with` defines; parsed once, compiled where it is used */
+/* what `with` defines; parsed and checked once, compiled where it is used */
 typedef struct StreamCte
 {
 	const ConfigCte *config;
@@ -89,6 +89,7 @@ struct StreamCompiler
 	int64_t		walked;			/* nodes of the sources so far, before merging */
 	bool		exhausted;		/* a limit of all streams is reached: reported */
 	bool		failed;			/* something of the query at hand is wrong */
+	bool		checks_cte;		/* at the definition of one */
 	bool		given_last;		/* the newest message was not a repeated one */
 	int			given_count;
 	StreamGiven given[RULES_REPORT_MAX];
@@ -144,6 +145,7 @@ extern void stream_fail(const StreamText *text, SyncErrorCode code, uint32_t off
 						const char *format,...) sync_printf_like(4, 5);
 extern void stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 			sync_printf_like(3, 4);
+extern void stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncString name);
 extern void stream_hint(const StreamText *text, const char *format,...) sync_printf_like(2, 3);
 
 /*
@@ -163,6 +165,8 @@ extern StreamCte *stream_find_cte(const StreamScope *scope, const SqlName *name)
  * Adds the sources of FROM to the scope, and what ON and subqueries demand to
  * the conditions.
  */
+/* reports what is wrong with a CTE, used or not */
+extern void stream_check_cte(StreamCte *cte);
 extern void stream_compile_from(StreamScope *scope, const SqlSelect *select,
 								StreamCondition *conditions);
 

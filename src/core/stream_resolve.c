@@ -324,6 +324,27 @@ arrange_lookups(Resolver *resolver)
 }
 
 /*
+ * An array of the request has no index: its elements cannot be looked up by what
+ * they are compared with apart from the one that asks for them.
+ */
+static void
+refuse_keys_of_function(Resolver *resolver, const StoredRelation *relation)
+{
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+
+		if (!touches(resolver, i, relation))
+			continue;
+		resolver->used[i] = true;
+		resolver->failed = true;
+		stream_fail(term->text, SYNC_ERROR_CONFIG, term->offset,
+					"an array of the request cannot be compared with two others here");
+		stream_hint(term->text, "Compare with a second json_each() of the same array.");
+	}
+}
+
+/*
  * The lookup on a relation, made at the first call.  The walk cannot come back
  * to a lookup that is being made: all clauses that lead to it are used.
  */
@@ -347,6 +368,7 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 	if (relation->kind == RELATION_JSON_EACH)
 	{
 		lookup->function = relation;
+		refuse_keys_of_function(resolver, relation);
 		lookup->filters = take_conditions(resolver, relation, &lookup->filter_count);
 	}
 	else
