@@ -486,17 +486,28 @@ add_expr_use(Use *use, const StoredExpr *expr)
 		add_expr_use(use, expr->args[i]);
 }
 
+/* what decides about a value; a constant is no more up to the client than auth is */
+static void
+add_input_use(Use *use, const StoredExpr *input)
+{
+	Use			of_input = {false, false};
+
+	add_expr_use(&of_input, input);
+	use->auth |= of_input.auth || !of_input.client;
+	use->client |= of_input.client;
+}
+
 static void
 add_value_use(Use *use, const StoredValue *value)
 {
 	if (value->kind == VALUE_OF_REQUEST)
-		add_expr_use(use, value->expr);
+		add_input_use(use, value->expr);
 	else if (value->kind == VALUE_OF_LOOKUP && !value->lookup->seen)
 	{
 		/* lookups are a graph: two keys can come from one that needs two of the next */
 		value->lookup->seen = true;
 		if (value->lookup->function != NULL)
-			add_expr_use(use, value->lookup->function->input);
+			add_input_use(use, value->lookup->function->input);
 		for (int i = 0; i < value->lookup->value_count; i++)
 			add_value_use(use, value->lookup->values[i]);
 	}

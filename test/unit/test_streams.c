@@ -866,6 +866,12 @@ test_warnings(void **state)
 		{"SELECT id FROM t WHERE x IN (SELECT a FROM u WHERE connection.parameter('k') = 'x')", 1},
 		{"SELECT id FROM t WHERE x IN (SELECT a FROM u) AND connection.parameter('k') = " AUTH, 0},
 		{"SELECT id FROM t WHERE x = subscription.parameter('p') AND auth.parameter('k')", 1},
+		/* an array that is a constant is not up to the client */
+		{"SELECT id FROM t WHERE x = connection.parameter('k') AND y && '[1,2]'", 0},
+		{"SELECT id FROM t WHERE y && '[1,2]' AND connection.parameter('k') = 1", 0},
+		{"SELECT id FROM t WHERE y && subscription.parameter('k')", 1},
+		{"SELECT id FROM t WHERE x IN (SELECT a FROM u WHERE b && '[1]' AND c = connection.parameter('k'))", 0},
+		{"SELECT id FROM t WHERE x = connection.parameter('k') AND y IN '[1,2]'", 1},
 		{"SELECT a.id FROM t AS a, json_each(a.x) AS e WHERE e.value = 1", 0},
 		{"SELECT a.id FROM t AS a, u WHERE a.x = u.x", 1},
 		{"SELECT a.id FROM t a, (SELECT x FROM u) AS o WHERE a.x = o.x", 1},
