@@ -41,12 +41,21 @@ typedef struct Key
 	StoredValue **values;
 } Key;
 
+/* a clause as the relation at hand sees it */
+typedef struct Link
+{
+	int			term;
+	const StreamSide *here;
+	const StreamSide *there;
+} Link;
+
 typedef struct Resolver
 {
 	StreamQuery *query;
 	SyncArena  *arena;
 	const StreamProduct *product;
 	bool	   *used;			/* by term */
+	bool	   *resolved;		/* by clause: its value is known, or at work */
 	Node	   *nodes;
 	StoredQuerier *querier;
 	int			lookup_number;	/* of lookups begun */
@@ -97,7 +106,12 @@ take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 	return list;
 }
 
-/* the output with that expression, added if need be */
+/*
+ * The output with that expression, added if need be.  Elements of different
+ * arrays are different outputs: the service takes the first one for both, so that
+ * clients get rows by the elements of an array that the query compares with
+ * something else.  Those of one array are one output, as they are one key.
+ */
 static int
 output_of(Resolver *resolver, Node *node, const StoredExpr *expr)
 {
@@ -150,19 +164,19 @@ touches(const Resolver *resolver, int i, const StoredRelation *relation)
 }
 
 /*
- * Unused clauses between the relation and others, as {this side, other side}
- * pairs in the order of the product.  They count as used from here on, so that
- * the walk does not come back through them.
+ * Unused clauses between the relation and others, in the order of the product.
+ * They count as used from here on, so that the walk does not come back through
+ * them.
  */
-static const StreamSide **
+static Link *
 take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 {
-	const StreamSide **sides;
+	Link	   *links;
 
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 		*count += touches(resolver, i, relation);
-	sides = arena_array(resolver->arena, const StreamSide *, 2 * (size_t) *count);
+	links = arena_array(resolver->arena, Link, (size_t) *count);
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 	{
@@ -172,11 +186,31 @@ take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 		if (!touches(resolver, i, relation))
 			continue;
 		resolver->used[i] = true;
-		sides[2 * *count] = left ? &term->left : &term->right;
-		sides[2 * *count + 1] = left ? &term->right : &term->left;
-		(*count)++;
+		links[(*count)++] = (Link) {i, left ? &term->left : &term->right,
+		left ? &term->right : &term->left};
 	}
-	return sides;
+	return links;
+}
+
+/*
+ * The functions of a source are numbered in the order of the product, whether a
+ * clause becomes a key or asks for an output.  That for which the source was
+ * made, and those before it, are no longer among them: their functions come last.
+ */
+static void
+use_functions_of_clauses(Resolver *resolver, const StoredRelation *relation, StoredSource *source)
+{
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+
+		if (!term->equals || resolver->resolved[i])
+			continue;
+		if (term->left.relation == relation)
+			use_functions(resolver, source, term->left.expr);
+		if (term->right.relation == relation)
+			use_functions(resolver, source, term->right.expr);
+	}
 }
 
 static Key *
@@ -235,17 +269,18 @@ combined_value(Resolver *resolver, const Key *key)
 static StoredValue **
 resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 {
-	int			clause_count;
-	const StreamSide **sides = take_clauses(resolver, relation, &clause_count);
-	Key		   *keys = arena_array(resolver->arena, Key, (size_t) clause_count);
+	int			link_count;
+	Link	   *links = take_clauses(resolver, relation, &link_count);
+	Key		   *keys = arena_array(resolver->arena, Key, (size_t) link_count);
 	StoredValue **values;
 
-	for (int i = 0; i < clause_count; i++)
+	use_functions_of_clauses(resolver, relation, source);
+	for (int i = 0; i < link_count; i++)
 	{
-		Key		   *key = key_of(keys, &source->key_count, sides[2 * i]->expr);
+		Key		   *key = key_of(keys, &source->key_count, links[i].here->expr);
 
-		use_functions(resolver, source, sides[2 * i]->expr);
-		add_value(resolver, key, value_of(resolver, sides[2 * i + 1]));
+		resolver->resolved[links[i].term] = true;
+		add_value(resolver, key, value_of(resolver, links[i].there));
 	}
 	sort_keys(keys, source->key_count);
 	source->keys = arena_array(resolver->arena, const StoredExpr *, (size_t) source->key_count);
@@ -423,6 +458,7 @@ stream_resolve(StreamQuery *query, const StreamProduct *product, StreamResolver 
 
 	*result = (StreamResolver) {.source = source, .text = &query->text};
 	resolver.used = arena_array(compiler->arena, bool, (size_t) product->term_count);
+	resolver.resolved = arena_array(compiler->arena, bool, (size_t) product->term_count);
 	resolver.querier = querier;
 	resolver.nodes = &primary;
 	querier->lookups = arena_array(compiler->arena, StoredLookup *,

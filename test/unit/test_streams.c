@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 
+#include "bson_bytes.h"
 #include "json.h"
 #include "rules_test.h"
 
@@ -359,6 +360,47 @@ test_same_array_twice(void **state)
 				  "AND auth.parameter('p') = e.value");
 	assert_int_equal(count_stored("dataSources.0.partitionBy"), 1);
 	assert_int_equal(count_stored("streams.0.queriers.0.sourceInstantiation.0.values"), 2);
+}
+
+/*
+ * An index is made for a clause whose function it numbers last, behind those of
+ * the clauses that follow and of conditions.
+ */
+static void
+test_arrays_of_an_index(void **state)
+{
+	static const char *const names[] = {"u", "a", "b"};
+	EvaluatedRow row;
+	SyncBuffer	rows;
+
+	(void) state;
+	compile_query("SELECT t.id FROM t, w, json_each(w.a) AS i, json_each(w.b) AS j, "
+				  "json_each(w.c) AS k, json_each(w.d) AS l WHERE t.x = i.value AND t.y = j.key "
+				  "AND k.value = " AUTH " AND l.value > 1");
+	for (int i = 0; i < 4; i++)
+		assert_stored(arena_printf(arena, "parameterIndexes.0.tableValuedFunctions.%d."
+								   "functionInputs.0.source.column", i),
+					  (const char *[]) {"'b'", "'c'", "'d'", "'a'"}[i]);
+	assert_stored("parameterIndexes.0.output", "[" ELEMENT(3, "value") "," ELEMENT(0, "key") "]");
+	assert_stored("parameterIndexes.0.partitionBy", "[{'expr':" ELEMENT(1, "value") "}]");
+
+	/* a clause that was used before the index was made counts no more */
+	compile_query("SELECT t.id FROM t, w, json_each(w.a) AS i, json_each(w.b) AS j WHERE t.z = w.c "
+				  "AND t.x = i.value AND t.y = j.key AND w.u = " AUTH);
+	assert_stored("parameterIndexes.0.output", "[" COLUMN("c") "," ELEMENT(0, "value") ","
+				  ELEMENT(1, "key") "]");
+
+	/* each side gets the elements of its own array */
+	compile_query("SELECT t.id FROM t, w, json_each(w.a) AS i, json_each(w.b) AS j "
+				  "WHERE t.x = i.value AND t.y = j.value AND w.u = " AUTH);
+	row = evaluate(plan, "w", names, 3, (SyncValue[]) {text("u"), text("[\"a\"]"), text("[\"b\"]")});
+	assert_int_equal(row.parameter_row_count, 1);
+	buffer_init(&rows, arena, 100);
+	bson_append_json(&rows, row.parameter_rows[0].rows, true);
+	assert_text(buffer_string(&rows), "[{\"0\":\"a\",\"1\":\"b\"}]");
+	compile_query("SELECT t.id FROM t, w, json_each(w.a) AS i, json_each(w.a) AS j "
+				  "WHERE t.x = i.value AND t.y = j.value AND w.u = " AUTH);
+	assert_stored("parameterIndexes.0.output", "[" ELEMENT(1, "value") "]");
 }
 
 static void
@@ -957,6 +999,7 @@ main(void)
 		rules_test(test_nested_subqueries),
 		rules_test(test_functions_of_rows),
 		rules_test(test_same_array_twice),
+		rules_test(test_arrays_of_an_index),
 		rules_test(test_functions_of_requests),
 		rules_test(test_functions_of_constants),
 		rules_test(test_array_in_expression),
