@@ -62,10 +62,12 @@ typedef struct RulesOptions
 /*
  * Memory for compiling a config, for reading a stored plan, and for binding
  * one table: what takes more is refused with SYNC_ERROR_LIMIT.  Each is far
- * from what rules that somebody wrote take.
+ * from what rules that somebody wrote take.  With what libraries take beside
+ * the arena, compiling stays within 64 MB.
  */
-#define RULES_MAX_BYTES	((size_t) 256 * 1024 * 1024)
-#define PLAN_MAX_MEMORY	((size_t) 768 * 1024 * 1024)
+#define RULES_MAX_MEMORY	((size_t) 56 * 1024 * 1024)
+#define PLAN_MAX_MEMORY		((size_t) 768 * 1024 * 1024)
+#define BINDING_MAX_MEMORY	((size_t) 256 * 1024 * 1024)
 
 /*
  * Compiles a sync config.  The plan lives in arena.  *messages receives all

@@ -166,7 +166,7 @@ sql_token_name(SqlParser *parser, const SqlToken *token)
 	if (first_upper == name.len)
 		return name;
 
-	folded = arena_strndup(parser->arena, name.original, name.len);
+	folded = arena_strndup(parser->strings, name.original, name.len);
 	for (uint32_t i = first_upper; i < name.len; i++)
 		folded[i] = lower(folded[i]);
 	name.text = folded;

@@ -52,7 +52,8 @@ typedef struct Link
 typedef struct Resolver
 {
 	StreamQuery *query;
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of what becomes part of the plan */
+	SyncArena  *scratch;
 	const StreamProduct *product;
 	bool	   *used;			/* by term */
 	bool	   *resolved;		/* by clause: its value is known, or at work */
@@ -90,8 +91,7 @@ static const StoredExpr **
 take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 {
 	const StreamProduct *product = resolver->product;
-	const StoredExpr **list = arena_array(resolver->arena, const StoredExpr *,
-										  (size_t) product->term_count);
+	const StoredExpr **list = NULL;
 
 	*count = 0;
 	for (int i = 0; i < product->term_count; i++)
@@ -101,6 +101,7 @@ take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 		if (term->equals || term->left.relation != relation || resolver->used[i])
 			continue;
 		resolver->used[i] = true;
+		list = arena_make_room(resolver->arena, list, sizeof(*list), *count);
 		list[(*count)++] = term->left.expr;
 	}
 	return list;
@@ -176,7 +177,7 @@ take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 		*count += touches(resolver, i, relation);
-	links = arena_array(resolver->arena, Link, (size_t) *count);
+	links = arena_array(resolver->scratch, Link, (size_t) *count);
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 	{
@@ -271,7 +272,7 @@ resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 {
 	int			link_count;
 	Link	   *links = take_clauses(resolver, relation, &link_count);
-	Key		   *keys = arena_array(resolver->arena, Key, (size_t) link_count);
+	Key		   *keys = arena_array(resolver->scratch, Key, (size_t) link_count);
 	StoredValue **values;
 
 	use_functions_of_clauses(resolver, relation, source);
@@ -328,7 +329,7 @@ arrange_lookups(Resolver *resolver)
 {
 	StoredQuerier *querier = resolver->querier;
 	int			count = querier->lookup_count;
-	StoredLookup **by_number = arena_array(resolver->arena, StoredLookup *, (size_t) count);
+	StoredLookup **by_number = arena_array(resolver->scratch, StoredLookup *, (size_t) count);
 	int			last = 0;
 
 	for (int i = count - 1; i >= 0; i--)
@@ -372,7 +373,7 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 		node = node->next;
 	if (node != NULL)
 		return node;
-	node = arena_new(resolver->arena, Node);
+	node = arena_new(resolver->scratch, Node);
 	lookup = arena_new(resolver->arena, StoredLookup);
 	node->relation = relation;
 	node->lookup = lookup;
@@ -451,14 +452,16 @@ bool
 stream_resolve(StreamQuery *query, const StreamProduct *product, StreamResolver *result)
 {
 	StreamCompiler *compiler = query->compiler;
-	Resolver	resolver = {.query = query, .arena = compiler->arena, .product = product};
+	Resolver	resolver = {
+		.query = query, .arena = compiler->arena, .scratch = compiler->scratch, .product = product
+	};
 	StoredQuerier *querier = &result->querier;
 	StoredSource *source = arena_new(compiler->arena, StoredSource);
 	Node		primary = {.relation = query->primary, .source = source};
 
 	*result = (StreamResolver) {.source = source, .text = &query->text};
-	resolver.used = arena_array(compiler->arena, bool, (size_t) product->term_count);
-	resolver.resolved = arena_array(compiler->arena, bool, (size_t) product->term_count);
+	resolver.used = arena_array(compiler->scratch, bool, (size_t) product->term_count);
+	resolver.resolved = arena_array(compiler->scratch, bool, (size_t) product->term_count);
 	resolver.querier = querier;
 	resolver.nodes = &primary;
 	querier->lookups = arena_array(compiler->arena, StoredLookup *,

@@ -284,6 +284,8 @@ break_size(const TextCursor *cursor)
 		return 1;
 	if (at[0] == '\r')
 		return left > 1 && at[1] == '\n' ? 2 : 1;
+	if ((unsigned char) at[0] < 0x80)
+		return 0;
 	if (left > 1 && memcmp(at, "\xC2\x85", 2) == 0)
 		return 2;
 	if (left > 2 && (memcmp(at, "\xE2\x80\xA8", 3) == 0 || memcmp(at, "\xE2\x80\xA9", 3) == 0))
@@ -637,6 +639,38 @@ read_events(YamlReader *reader, const char *text, size_t len)
 	}
 }
 
+/*
+ * libyaml compares each %TAG with all before it, so there must not be many.  Returns
+ * false, reported, if there are.
+ */
+static bool
+check_directives(YamlReader *reader, const char *text, size_t len)
+{
+	TextCursor	cursor = {text, len, 0, 1, 1};
+	const char *sign = text;
+	int			count = -1;
+
+	/* hardly any document has as many of its sign anywhere */
+	while (sign != NULL && count < SYNC_YAML_MAX_DIRECTIVES)
+	{
+		count++;
+		sign = memchr(sign, '%', len - (size_t) (sign - text));
+		sign = sign != NULL ? sign + 1 : NULL;
+	}
+	if (sign == NULL)
+		return true;
+	count = 0;
+	for (; cursor.at < len; cursor_step(&cursor))
+	{
+		if (cursor.column != 1 || text[cursor.at] != '%' || ++count <= SYNC_YAML_MAX_DIRECTIVES)
+			continue;
+		reader_fail_at(reader, SYNC_ERROR_LIMIT, cursor.line, 1,
+					   "the YAML document has too many directives");
+		return false;
+	}
+	return true;
+}
+
 YamlNode *
 yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
 {
@@ -659,7 +693,10 @@ yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
 
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
-		read_events(reader, text, len);
+	{
+		if (check_directives(reader, text, len))
+			read_events(reader, text, len);
+	}
 	else
 		out_of_memory = true;
 	arena_guard_pop(arena, &guard);

@@ -379,7 +379,7 @@ test_plan_size(void **state)
 	assert_non_null(strstr(messages->error.message, "larger than"));
 
 	assert_true(compile_repeated_list("'abcdefghijklmnopqrst'", 3000));
-	assert_true(compile_repeated_list("NULL", 6000));
+	assert_true(compile_repeated_list("NULL", 3500));
 	assert_false(compile_repeated_list("NULL", 8700));
 	assert_int_equal(messages->error.code, SYNC_ERROR_LIMIT);
 }
