@@ -55,6 +55,26 @@ plan_new(const SyncConfig *config, SyncArena *arena)
 	return plan;
 }
 
+/* of all queries, also those with errors: which tables and columns they name, and where */
+static const SyncPlan *
+names_of(Compiler *compiler, SyncPlan *plan)
+{
+	size_t		count = 0;
+
+	for (const PlanNote *note = plan->first_note; note != NULL; note = note->next)
+		count += note->kind == NOTE_TABLE;
+	plan->source_count = plan->bucket_count = plan->index_count = plan->table_count = 0;
+	plan->tables = arena_array(compiler->arena, TablePattern, count);
+	compiler->plan = plan;
+	compiler->tables = (HashIndex) {.count = 0};
+	for (const PlanNote *note = plan->first_note; note != NULL; note = note->next)
+	{
+		if (note->kind == NOTE_TABLE)
+			compile_add_table(compiler, note->table);
+	}
+	return plan;
+}
+
 static const SyncPlan *
 compile(RulesReport *report, const RulesOptions *options, SyncArena *scratch, SyncArena *streams)
 {
@@ -64,19 +84,24 @@ compile(RulesReport *report, const RulesOptions *options, SyncArena *scratch, Sy
 		.arena = report->arena, .scratch = scratch, .streams = streams, .report = report,
 		.config = config
 	};
+	SyncPlan   *plan;
 
 	if (config == NULL)
 		return NULL;
 	compiler.default_schema.len = (uint32_t) strlen(schema);
 	compiler.default_schema.data = arena_strndup(report->arena, schema, compiler.default_schema.len);
-	compiler.plan = plan_new(config, report->arena);
+	plan = compiler.plan = plan_new(config, report->arena);
 	compile_bucket_definitions(&compiler);
 	compile_events(&compiler);
 	if (config->compatibility.edition == 2)
 		compile_alpha_streams(&compiler);
 	else if (config->compatibility.edition == 3)
 		compiler.plan = compile_streams(&compiler, options);
-	return report->fatal_count == 0 ? compiler.plan : NULL;
+	if (report->fatal_count == 0)
+		return compiler.plan;
+	if (options->names != NULL)
+		*options->names = names_of(&compiler, plan);
+	return NULL;
 }
 
 /* all messages after a jump; too_large: memory for one */
@@ -132,6 +157,8 @@ rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncAre
 	const SyncPlan *plan;
 
 	report_init(&report, arena, yaml, len);
+	if (options->names != NULL)
+		*options->names = NULL;
 	arena_work_begin(arena, &outer, RULES_MAX_MEMORY, options->cancel);
 	plan = compile_guarded(&report, options, messages);
 	arena_work_end(arena, &outer);

@@ -57,6 +57,13 @@ typedef struct RulesOptions
 
 	/* asked now and then whether to stop, with SYNC_ERROR_CANCELLED; NULL: never */
 	bool		(*cancel) (void);
+
+	/*
+	 * Receives, when rules_compile() returns NULL, what plan_check() can compare all
+	 * the same: a plan of names alone, which cannot be bound.  NULL when the rules
+	 * could not be read, or took too much memory.  May be NULL.
+	 */
+	const SyncPlan **names;
 } RulesOptions;
 
 /*

@@ -72,9 +72,11 @@ rules_cancelled(void)
 }
 
 const SyncPlan *
-rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages)
+rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages, const SyncPlan **names)
 {
-	RulesOptions options = {.default_schema = "public", .cancel = rules_cancelled};
+	RulesOptions options = {
+		.default_schema = "public", .cancel = rules_cancelled, .names = names
+	};
 	const SyncPlan *plan = rules_compile(VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &options,
 										 arena, messages);
 
@@ -502,6 +504,7 @@ pgsync_validate(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SyncArena  *arena = rules_arena();
 	const RulesMessage *messages = NULL;
+	const SyncPlan *names;
 	const SyncPlan *plan;
 
 #if PG_VERSION_NUM >= 160000
@@ -510,8 +513,10 @@ pgsync_validate(PG_FUNCTION_ARGS)
 	SetSingleFuncCall(fcinfo, 0);
 #endif
 	check_encoding();
-	plan = rules_plan(rules, arena, &messages);
+	plan = rules_plan(rules, arena, &messages, &names);
 	put_messages(result, messages);
+	if (plan == NULL)
+		plan = names;
 	if (plan != NULL)
 		put_messages(result, rules_findings(rules, plan, arena));
 	return (Datum) 0;
