@@ -20,6 +20,7 @@
 
 #include "functions.h"
 #include "number.h"
+#include "text.h"
 
 #define MAX_NESTING		200		/* collections inside one another; as in PostGIS */
 
@@ -379,18 +380,6 @@ write_geometry(Geometry *geometry, const GeometryHead *outer, int depth)
 }
 
 /* ---------------------------------------------------------------- arguments */
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
 
 /* bytes up to the first pair that is not hex */
 static SyncString

@@ -98,16 +98,11 @@ read_unit(JsonReader *reader, uint32_t *unit)
 	*unit = 0;
 	for (int i = 0; i < 4; i++)
 	{
-		char		c = reader->next < reader->end ? *reader->next : 'x';
+		int			digit = reader->next < reader->end ? hex_digit(*reader->next) : -1;
 
-		if (c >= '0' && c <= '9')
-			*unit = *unit << 4 | (uint32_t) (c - '0');
-		else if (c >= 'a' && c <= 'f')
-			*unit = *unit << 4 | (uint32_t) (c - 'a' + 10);
-		else if (c >= 'A' && c <= 'F')
-			*unit = *unit << 4 | (uint32_t) (c - 'A' + 10);
-		else
+		if (digit < 0)
 			return fail(reader);
+		*unit = *unit << 4 | (uint32_t) digit;
 		reader->next++;
 	}
 	return true;

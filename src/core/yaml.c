@@ -17,6 +17,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "text.h"
 #include "yaml_node.h"
 
 /* an open map or sequence */
@@ -91,18 +92,9 @@ scalar_is_radix_number(SyncString s, YamlNode *node)
 	base = s.data[1] == 'x' ? 16 : 8;
 	for (uint32_t i = 2; i < s.len; i++)
 	{
-		char		c = s.data[i];
-		int			digit;
+		int			digit = hex_digit(s.data[i]);
 
-		if (is_digit(c))
-			digit = c - '0';
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		else
-			return false;
-		if (digit >= base)
+		if (digit < 0 || digit >= base)
 			return false;
 		if (value > (uint64_t) INT64_MAX / 16)
 			overflow = true;
@@ -821,9 +813,7 @@ step_escape(TextCursor *cursor)
 	}
 	for (; digits > 0 && cursor->at < cursor->len; digits--)
 	{
-		char		digit = cursor_char(cursor);
-
-		code = code * 16 + (uint32_t) (is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+		code = code * 16 + (uint32_t) hex_digit(cursor_char(cursor));
 		cursor_step(cursor);
 	}
 	if (code < 0x80)
