@@ -13,10 +13,9 @@
  *-------------------------------------------------------------------------
  */
 #include "rules_sql.h"
+#include "catalog_scan.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_am.h"
@@ -27,10 +26,8 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 PGSYNC_FUNCTION(pgsync_validate);
@@ -222,19 +219,18 @@ add_schema(Catalog *catalog, const char *name)
 static void
 describe_schemas(Catalog *catalog)
 {
-	Relation	relation = table_open(NamespaceRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(relation, NamespaceOidIndexId, true, NULL, 0, NULL);
+	CatalogScan scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, NamespaceRelationId, NamespaceOidIndexId, 0, NULL);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_namespace form = (Form_pg_namespace) GETSTRUCT(tuple);
 
 		if (strncmp(NameStr(form->nspname), "pg_t", 4) != 0)
 			add_schema(catalog, NameStr(form->nspname));
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 static SchemaTable *
@@ -283,24 +279,20 @@ rules_table_kind(Form_pg_class form)
 static bool
 has_identity_index(Oid relid, bool primary)
 {
-	Relation	relation = table_open(IndexRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	CatalogScan scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(relation, IndexIndrelidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin_oid(&scan, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid,
+						   relid);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 
 		found |= form->indimmediate && form->indisvalid &&
 			(primary ? form->indisprimary : form->indisreplident);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 	return found;
 }
 
@@ -338,9 +330,8 @@ static void
 describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *published,
 				 SchemaTable *table)
 {
-	Relation	relation = table_open(AttributeRelationId, AccessShareLock);
 	ScanKeyData keys[2];
-	SysScanDesc scan;
+	CatalogScan scan;
 	HeapTuple	tuple;
 
 	table->columns = arena_array(catalog->arena, SchemaColumn, count);
@@ -348,8 +339,8 @@ describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *publis
 				ObjectIdGetDatum(relid));
 	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
 				Int16GetDatum(0));
-	scan = systable_beginscan(relation, AttributeRelidNumIndexId, true, NULL, 2, keys);
-	while (table->column_count < count && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, AttributeRelationId, AttributeRelidNumIndexId, 2, keys);
+	while (table->column_count < count && HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_attribute form = (Form_pg_attribute) GETSTRUCT(tuple);
 
@@ -361,8 +352,7 @@ describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *publis
 #endif
 		describe_column(catalog, form, published, &table->columns[table->column_count++]);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 static void
@@ -385,11 +375,11 @@ describe_table(Catalog *catalog, Form_pg_class form, SchemaTable *table)
 static void
 describe_tables(Catalog *catalog)
 {
-	Relation	relation = table_open(RelationRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(relation, ClassOidIndexId, true, NULL, 0, NULL);
+	CatalogScan scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, RelationRelationId, ClassOidIndexId, 0, NULL);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 		char	   *schema;
@@ -416,8 +406,7 @@ describe_tables(Catalog *catalog)
 		}
 		pfree(schema);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 /* puts a fatal finding before the others */
