@@ -398,8 +398,8 @@ arena_make_room(SyncArena *arena, void *array, size_t item_size, int count)
 	size_t		size = item_size * (size_t) count;
 
 	if (count == 0)
-		return arena_alloc(arena, item_size);
-	if ((count & (count - 1)) != 0)
+		return arena_alloc(arena, item_size * 4);
+	if (count < 4 || (count & (count - 1)) != 0)
 		return array;
 	return arena_grow(arena, array, size, 2 * size);
 }
