@@ -116,7 +116,7 @@ place_of_table(const Check *check, const TablePattern *table)
 	for (size_t at = table_slot(check, table); (note = check->tables[at]) != NULL;
 		 at = (at + 1) & (check->slot_count - 1))
 	{
-		if (pattern_equal(&note->table, table))
+		if (pattern_equal(note->table, table))
 			return note;
 	}
 	return NULL;
@@ -133,11 +133,11 @@ first_slot(const Check *check, const void *about)
 static void
 index_table(Check *check, const PlanNote *note)
 {
-	size_t		at = table_slot(check, &note->table);
+	size_t		at = table_slot(check, note->table);
 
 	while (check->tables[at] != NULL)
 	{
-		if (pattern_equal(&check->tables[at]->table, &note->table))
+		if (pattern_equal(check->tables[at]->table, note->table))
 			return;
 		at = (at + 1) & (check->slot_count - 1);
 	}
@@ -183,8 +183,8 @@ place_of_column(Check *check, const Expr *column)
 	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
 	{
 		check->work++;
-		if (note->kind == NOTE_COLUMN && pattern_equal(&note->table, &check->source->table) &&
-			sync_string_equal(note->column, column->name))
+		if (note->kind == NOTE_COLUMN && pattern_equal(note->table, &check->source->table) &&
+			sync_string_equal(note->name, column->name))
 			return note;
 	}
 	return NULL;
@@ -538,7 +538,7 @@ check_missing_table(Check *check, const TablePattern *pattern)
 		report_no_table(check, pattern, NULL);
 	for (; place != NULL; place = place->next)
 	{
-		if (place->kind == NOTE_TABLE && pattern_equal(&place->table, pattern))
+		if (place->kind == NOTE_TABLE && pattern_equal(place->table, pattern))
 			report_no_table(check, pattern, place);
 	}
 }
@@ -751,9 +751,9 @@ check_all(Check *check)
 			check_add(check, SYNC_ERROR_CONFIG, note,
 					  "The only connection is \"" SYNC_DEFAULT_CONNECTION "\".",
 					  "the connection \"%.*s\" is ignored: streams read from \""
-					  SYNC_DEFAULT_CONNECTION "\"", NAMED(note->connection));
+					  SYNC_DEFAULT_CONNECTION "\"", NAMED(note->name));
 		if (note->kind == NOTE_COLUMN)
-			check_column_name(check, &note->table, note->column, note);
+			check_column_name(check, note->table, note->name, note);
 	}
 	for (int i = 0; i < plan->source_count && goes_on(check); i++)
 		check_source(check, &plan->sources[i], true);

@@ -240,10 +240,11 @@ extern bool stored_querier_equal(const StoredQuerier *a, const StoredQuerier *b)
 /* ---- stored_plan.c */
 
 /*
- * The wrapper of 7.1; messages: what is stored as its errors.  Longer than
- * STORED_PLAN_MAX_BYTES, and not whole, if the plan is too large.
+ * The wrapper of 7.1; messages: what is stored as its errors.  No data if it is
+ * longer than STORED_PLAN_MAX_BYTES.
  */
 extern SyncString stored_plan_json(const StoredPlan *plan, const SyncConfig *config,
-								   const RulesMessage *messages, SyncArena *arena);
+								   const RulesMessage *messages, SyncArena *arena,
+								   SyncArena *scratch);
 
 #endif							/* PGSYNC_STORED_PLAN_H */

@@ -48,7 +48,8 @@ typedef struct StreamText
 {
 	StreamCompiler *compiler;
 	const YamlNode *node;
-	const SqlScript *script;
+	const SqlScript *script;	/* as long as the query, or the CTE, is compiled */
+	uint32_t	offset;			/* of its first statement */
 } StreamText;
 
 /* what `with` defines; parsed and checked once, compiled where it is used */
@@ -79,7 +80,8 @@ typedef struct StreamGiven
 struct StreamCompiler
 {
 	Compiler   *compiler;
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of the stored plan, and all that is kept until it is written */
+	SyncArena  *scratch;		/* what one query needs while it is compiled */
 	StoredPlan *plan;
 	StoredSource *sources[STREAM_CHAINS];	/* the plan's sources and indexes by hash */
 	StoredBucket *buckets[STREAM_CHAINS];
@@ -149,11 +151,12 @@ extern void stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncStr
 extern void stream_hint(const StreamText *text, const char *format,...) sync_printf_like(2, 3);
 
 /*
- * The first statement, if it is a SELECT; *text is filled in.  NULL, reported,
- * if it is not.  Clauses that cannot be used are reported.
+ * The first statement, if it is a SELECT, with its tree in that arena; *text is
+ * filled in.  NULL, reported, if it is not.  Clauses that cannot be used are
+ * reported.
  */
 extern const SqlSelect *stream_parse(StreamCompiler *compiler, const ConfigSql *sql,
-									 StreamText *text);
+									 SyncArena *tree, StreamText *text);
 extern const SqlSelect *stream_statement(const StreamText *text, const SqlStatement *statement);
 
 /* the CTE of that name, marked as used, or NULL */

@@ -20,7 +20,7 @@
 const StreamName *
 stream_find_name(const StreamScope *scope, const SqlName *name)
 {
-	SyncString	lower = text_ascii_lower(sql_name_string(name), scope->text->compiler->arena);
+	SyncString	lower = text_ascii_lower(sql_name_string(name), scope->text->compiler->scratch);
 
 	for (; scope != NULL; scope = scope->outer)
 	{
@@ -59,7 +59,7 @@ hint_request(const StreamText *text, const SqlName *name)
 void
 stream_no_such_source(const StreamScope *scope, const SqlName *name)
 {
-	SyncArena  *arena = scope->text->compiler->arena;
+	SyncArena  *scratch = scope->text->compiler->scratch;
 	const StreamText *text = scope->text;
 
 	stream_fail(text, SYNC_ERROR_CONFIG, name->offset, "there is no \"%.*s\" in FROM",
@@ -75,7 +75,7 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 
 			if (known.len < 40 && name->len > 1 &&
 				report_distance(sql_name_string(name),
-								arena_strndup(arena, known.data, known.len)) < 3)
+								arena_strndup(scratch, known.data, known.len)) < 3)
 			{
 				stream_hint(text, "Did you mean \"%.*s\"?", SHOWN(known));
 				return;
@@ -87,9 +87,9 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 static void
 add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 {
-	SyncArena  *arena = scope->text->compiler->arena;
+	SyncArena  *scratch = scope->text->compiler->scratch;
 
-	entry->name = text_ascii_lower(sql_name_string(name), arena);
+	entry->name = text_ascii_lower(sql_name_string(name), scratch);
 	if (name_index_find(&scope->name_index, entry->name) >= 0)
 	{
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
@@ -97,7 +97,7 @@ add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 		stream_hint(scope->text, "Give one of them another name with AS.");
 		return;
 	}
-	name_index_add(&scope->name_index, entry->name, scope->name_count, arena);
+	name_index_add(&scope->name_index, entry->name, scope->name_count, scratch);
 	scope->names[scope->name_count++] = *entry;
 }
 
@@ -342,7 +342,7 @@ index_column(const StreamScope *scope, StreamName *entry, int position, uint32_t
 	SyncString	name = entry->columns[position].name;
 
 	if (name_index_find(&entry->column_index, name) < 0)
-		name_index_add(&entry->column_index, name, position, scope->text->compiler->arena);
+		name_index_add(&entry->column_index, name, position, scope->text->compiler->scratch);
 	else
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, offset,
 					"the subquery has a column \"%.*s\" already", SHOWN(name));
@@ -359,7 +359,7 @@ read_columns(const StreamScope *scope, const SqlSelect *select, const SqlSource 
 	bool		quiet = scope->in_cte && !scope->text->compiler->checks_cte;
 	bool		has_name;
 
-	entry->columns = arena_array(scope->text->compiler->arena, StreamColumn,
+	entry->columns = arena_array(scope->text->compiler->scratch, StreamColumn,
 								 (size_t) select->item_count);
 	for (int i = 0; i < select->item_count; i++)
 	{
@@ -463,7 +463,7 @@ stream_compile_from(StreamScope *scope, const SqlSelect *select, StreamCondition
 {
 	StreamName	entry;
 
-	scope->names = arena_array(scope->text->compiler->arena, StreamName,
+	scope->names = arena_array(scope->text->compiler->scratch, StreamName,
 							   (size_t) select->source_count);
 	for (int i = 0; i < select->source_count && !scope->text->compiler->exhausted; i++)
 	{

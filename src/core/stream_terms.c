@@ -439,7 +439,7 @@ append_alternatives(TermCompiler *terms, const StreamProduct *singles, StreamPro
 bool
 stream_products(StreamQuery *query, const StreamCondition *conditions, StreamProducts *products)
 {
-	TermCompiler terms = {.query = query, .arena = query->compiler->arena};
+	TermCompiler terms = {.query = query, .arena = query->compiler->scratch};
 	StreamProducts all = normalize(&terms, conditions, false);
 	StreamProduct singles;
 

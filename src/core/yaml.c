@@ -17,6 +17,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "text.h"
 #include "yaml_node.h"
 #include "yaml_text.h"
 
@@ -98,18 +99,9 @@ scalar_is_radix_number(SyncString s, YamlNode *node)
 	base = s.data[1] == 'x' ? 16 : 8;
 	for (uint32_t i = 2; i < s.len; i++)
 	{
-		char		c = s.data[i];
-		int			digit;
+		int			digit = hex_digit(s.data[i]);
 
-		if (is_digit(c))
-			digit = c - '0';
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		else
-			return false;
-		if (digit >= base)
+		if (digit < 0 || digit >= base)
 			return false;
 		if (value > (uint64_t) INT64_MAX / 16)
 			overflow = true;
@@ -724,6 +716,38 @@ read_events(YamlReader *reader, const char *text, size_t len)
 	}
 }
 
+/*
+ * libyaml compares each %TAG with all before it, so there must not be many.  Returns
+ * false, reported, if there are.
+ */
+static bool
+check_directives(YamlReader *reader, const char *text, size_t len)
+{
+	TextCursor	cursor = {text, len, 0, 1, 1};
+	const char *sign = text;
+	int			count = -1;
+
+	/* hardly any document has as many of its sign anywhere */
+	while (sign != NULL && count < SYNC_YAML_MAX_DIRECTIVES)
+	{
+		count++;
+		sign = memchr(sign, '%', len - (size_t) (sign - text));
+		sign = sign != NULL ? sign + 1 : NULL;
+	}
+	if (sign == NULL)
+		return true;
+	count = 0;
+	for (; cursor.at < len; cursor_step(&cursor))
+	{
+		if (cursor.column != 1 || text[cursor.at] != '%' || ++count <= SYNC_YAML_MAX_DIRECTIVES)
+			continue;
+		reader_fail_at(reader, SYNC_ERROR_LIMIT, cursor.line, 1,
+					   "the YAML document has too many directives");
+		return false;
+	}
+	return true;
+}
+
 YamlNode *
 yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
 {
@@ -746,7 +770,10 @@ yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
 
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
-		read_events(reader, text, len);
+	{
+		if (check_directives(reader, text, len))
+			read_events(reader, text, len);
+	}
 	else
 		out_of_memory = true;
 	arena_guard_pop(arena, &guard);
@@ -871,9 +898,7 @@ step_escape(TextCursor *cursor)
 	}
 	for (; digits > 0 && cursor->at < cursor->len; digits--)
 	{
-		char		digit = cursor_char(cursor);
-
-		code = code * 16 + (uint32_t) (is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+		code = code * 16 + (uint32_t) hex_digit(cursor_char(cursor));
 		cursor_step(cursor);
 	}
 	if (code < 0x80)

@@ -127,7 +127,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("pgsync_deploy()");
 	PreventCommandIfReadOnly("pgsync_deploy()");
 	check_encoding();
-	plan = rules_plan(rules, arena, &messages);
+	plan = rules_plan(rules, arena, &messages, NULL);
 	if (plan == NULL)
 		rules_refuse(messages, "Nothing was deployed. pgsync_validate() shows every finding.");
 	/* refuses what cannot be used, in its own words; that there is none is among the findings */

@@ -747,7 +747,7 @@ pgsync_evaluate(PG_FUNCTION_ARGS)
 	run.row_context = AllocSetContextCreate(CurrentMemoryContext, "pgsync dry run row",
 											ALLOCSET_DEFAULT_SIZES);
 	run.limit = row_limit();
-	run.plan = rules_plan(PG_GETARG_TEXT_PP(0), run.rules_arena, &messages);
+	run.plan = rules_plan(PG_GETARG_TEXT_PP(0), run.rules_arena, &messages, NULL);
 	if (run.plan == NULL)
 		rules_refuse(messages, "pgsync_validate() shows every finding.");
 	evaluate_table(&run, PG_GETARG_OID(1), PG_ARGISNULL(2) ? NULL : PG_GETARG_JSONB_P(2));
