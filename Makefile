@@ -26,7 +26,7 @@ CORE_OBJS = $(addprefix src/core/, \
 	arena.o buffer.o hash_index.o keyed_hash.o error.o)
 MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o bson_util.o \
 	collections.o streams.o start_xid.o stream_doc.o plan_bson.o deploy.o terminate.o \
-	batch.o writer.o group.o row_lookup.o row_apply.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
+	batch.o writer.o group.o row_lookup.o row_apply.o rejected.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
 MONGO_OBJS = $(MONGO_PLACED) $(UNLISTED)
 # what is still being written and has no place above yet
 UNLISTED = $(filter-out $(PLACED), $(patsubst %.c, %.o, $(sort $(wildcard src/*/*.c))))
