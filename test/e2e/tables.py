@@ -4,7 +4,7 @@ import json
 import threading
 
 import oracle
-from frame import case, global_rules
+from frame import case, global_rules, select_all
 from suite import check, equal, wait_until
 
 ALL = global_rules('SELECT id, n FROM t')
