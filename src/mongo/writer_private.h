@@ -270,6 +270,8 @@ typedef struct Removal
 	size_t		capacity;
 	size_t		at;				/* where the next flush goes on */
 	bool		exhausted;		/* no row follows them */
+	uint64_t	slice;			/* of a sweep: where the next one begins ... */
+	uint64_t	width;			/* ... and how wide it is; 0: not begun */
 } Removal;
 
 struct Writer
