@@ -163,6 +163,7 @@ test_sweep(void **state)
 	Stand	   *stand = active_stand(state);
 	SourceTable *table = table_create("items");
 	SourceTable *other = table_create("others");
+	SourceTable *empty = table_create("empty");
 	WriterProgress progress;
 
 	begin(stand, 0x200);
@@ -204,11 +205,12 @@ test_sweep(void **state)
 
 	/* once more, and of a table without a row: nothing but the document */
 	add_sweep(stand, table, 2, 0x370);
-	add_sweep(stand, table_create("empty"), 1, 0x370);
+	add_sweep(stand, empty, 1, 0x370);
 	stored(stand);
 	assert_int_equal(states(stand, "{}"), 5);
 	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), 3);
 	assert_int_equal(count_documents(stand, "pgsync_tables", "{}"), 2);
+	source_table_release(empty);
 	source_table_release(table);
 	source_table_release(other);
 }
