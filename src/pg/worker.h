@@ -55,6 +55,20 @@ extern void storage_error_report(const StorageError *error, const char *hosts)
 			pg_attribute_noreturn();
 extern SourceIdentity source_identity(const PgsyncSettings *settings);
 
+/* ---------------------------------------------------------------- backend_call.c */
+
+/* what a backend holds while it talks to the storage; freed whatever happens */
+typedef struct BackendCall
+{
+	MemoryContextCallback callback;
+	StorageLink *link;			/* NULL, or the caller's to open */
+	void	   *arg;			/* malloc'ed, zeroed; a thread that does not end keeps it ... */
+	SyncArena  *arena;			/* ... and this: NULL, or the caller's to create */
+} BackendCall;
+
+/* it ends with the current memory context */
+extern BackendCall *backend_call(Size arg_size);
+
 /* ---------------------------------------------------------------- rowvalue.c */
 
 /* how one column becomes a value; chosen once per table shape */
