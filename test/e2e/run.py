@@ -12,6 +12,7 @@ sys.path[:0] = [here, os.path.join(here, '..', 'lib')]
 from frame import CASES, Frame          # noqa: E402
 from stand import Stand                 # noqa: E402
 from suite import Suite                 # noqa: E402
+import bugs                             # noqa: E402
 import failover                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
@@ -31,6 +32,9 @@ def main():
         frame = Frame(stand)
         for name, function in CASES:
             if not suite.wanted(name):
+                continue
+            if name.split(':')[0] in bugs.NEEDS_RECOPY:
+                suite.skip(name, 'needs tables that are copied again while others stream')
                 continue
             log = stand.cluster.log_position()
             with suite.case(name):

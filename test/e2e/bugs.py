@@ -1,0 +1,10 @@
+"""bugs.py - the failures of others that public bug reports tell of (bug-cases.md), each as a case of its own.
+
+They are in three files: values and names; identity, TOAST and tables; transactions,
+positions and the worker's life.  Reserve cases have no number.
+"""
+import bugs_tables          # noqa: F401
+import bugs_values          # noqa: F401
+
+# Cases that hold only when a stale table is copied again by itself.
+NEEDS_RECOPY = ['b13_enum_changed', 'b23_column_again', 'b24_first_column', 'reserve_identity_index_dropped']
