@@ -96,6 +96,7 @@ typedef struct WorkerEntry
 	uint32		generation;		/* grows with every start: tells a crash before attach
 								 * from the entry's next use */
 	TimestampTz next_start;		/* PHASE_BACKING_OFF; 0: at once */
+	int			least_delay;	/* ms; set by the worker with its error: not started again sooner */
 	int			failures;		/* in a row, without progress in between */
 	bool		launched;		/* a process of this generation was asked for, and the
 								 * launcher has not seen its end yet */

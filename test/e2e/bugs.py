@@ -4,6 +4,7 @@ They are in three files: values and names; identity, TOAST and tables; transacti
 positions and the worker's life.  Reserve cases have no number.
 """
 import bugs_tables          # noqa: F401
+import bugs_transactions    # noqa: F401
 import bugs_values          # noqa: F401
 
 # Cases that hold only when a stale table is copied again by itself.

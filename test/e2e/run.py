@@ -23,6 +23,7 @@ import scenario                         # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import transactions                     # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 

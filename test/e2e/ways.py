@@ -109,8 +109,8 @@ class Ways:
             for db in self.dbs.values():
                 expect_lookups(db, lookups)
 
-    def end(self, rows=None, rejected=0, error=None, lookups=None, restarted=False):
-        """The last look.  rejected, error: what status must show; restarted: the worker may be another process."""
+    def end(self, rows=None, rejected=0, lookups=None, restarted=False):
+        """The last look.  rejected: what status must show; restarted: the worker may be another process."""
         if rows is not None:
             self.expect(rows, 'at the end', lookups)
         seen = {}
@@ -120,9 +120,9 @@ class Ways:
             equal(db.served().stream, self.streams[db], f'{way}: the stream')
             if restarted:
                 check(status['pid'], lambda: f'{way}: no worker: {status}')
+                check('was terminated' in (status['last_error'] or 'was terminated'), lambda: f'{way}: {status}')
             else:
-                equal(status['pid'], self.pids[db], f'{way}: the worker process')
-            check(error in status['last_error'] if error else status['last_error'] is None, lambda: f'{way}: {status}')
+                equal((status['pid'], status['last_error']), (self.pids[db], None), f'{way}: the worker process, the last error')
             equal(status['rejected_rows'], rejected, f'{way}: rejected rows')
             seen[way] = what_clients_see(db)
         check(seen['copy'] == seen['stream'], lambda: f'copy and stream differ:\n{difference(seen["copy"], seen["stream"])}')
