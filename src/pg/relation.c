@@ -363,7 +363,6 @@ source_table_drop(Worker *worker, KnownTable *known)
 	decode_begin_write(worker);
 	write_batch_add(worker_batch(worker), WRITE_TABLE_DROP, 0)->table_id = known->doc.id;
 	known->dropped = true;
-	worker_show_warnings(worker);
 }
 
 static KnownTable *
@@ -401,7 +400,6 @@ new_source_table(Worker *worker, const char *schema, Relation relation, Relation
 	worker->tables = lappend(worker->tables, known);
 	MemoryContextSwitchTo(old);
 	submit_table_doc(worker, doc, WRITE_TABLE);
-	worker_show_warnings(worker);
 	return known;
 }
 

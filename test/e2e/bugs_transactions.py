@@ -5,8 +5,8 @@ import threading
 
 from frame import case, select_all
 from suite import check, equal, wait_until
-from tables import own_memory, restart_worker, stopped
-from ways import G, Ways, fresh, settle, what_clients_see
+from tables import own_memory, restart_worker
+from ways import G, Ways, expect_rows, fresh, settle, what_clients_see
 
 
 def keyed(rows, table='t'):
@@ -45,8 +45,8 @@ def checkpoints_seen(db):
 @case('b28_large_transaction: spilled, in bounded memory, visible at one checkpoint')
 def b28_large_transaction(frame):
     """In small; test/campaign bigtx has the 1.2 GB.  The fresh stream copies what this one has streamed."""
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, v text)', select_all('t'), queue_size='4MB',
-                           server={'logical_decoding_work_mem': '1MB'})
+    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, v text); ALTER TABLE t ALTER v SET STORAGE PLAIN', select_all('t'),
+                           queue_size='4MB', server={'logical_decoding_work_mem': '1MB'})
     pid, slot = [db.status()[0][name] for name in ('pid', 'slot_name')]
     with own_memory(db, 128_000_000):
         for statement in ('INSERT INTO t SELECT i::text, repeat(md5(i::text), 128) FROM generate_series(1, 5000) i',
@@ -67,13 +67,12 @@ def b28_large_transaction(frame):
 
 @case('b35_batch_sizes: transactions around the size of a flush')
 def b35_batch_sizes(frame):
-    sizes = (667, 999, 1000, 1999, 2000, 2001, 4000)
+    sizes = (1999, 2000, 2001, 4000)
     ways = Ways(frame, 'CREATE TABLE t (id text PRIMARY KEY)', select_all('t'),
                 [('INSERT INTO t SELECT %s || i FROM generate_series(1, %s) i', (f'{n}-', n)) for n in sizes])
     ways.expect(ids(*(f'{n}-{i}' for n in sizes for i in range(1, n + 1))))
-    ways.sql(*(("DELETE FROM t WHERE id LIKE %s || '-%%'", (str(n),)) for n in sizes if n != 2001),
-             "UPDATE t SET id = 'new-' || id")
-    ways.end(ids(*(f'new-2001-{i}' for i in range(1, 2002))))
+    ways.sql("DELETE FROM t WHERE id LIKE '4000-%'", "DELETE FROM t WHERE id LIKE '1999-%'", "UPDATE t SET id = 'new-' || id WHERE id LIKE '2001-%'")
+    ways.end(ids(*(f'2000-{i}' for i in range(1, 2001)), *(f'new-2001-{i}' for i in range(1, 2002))))
 
 
 @case('b35_too_large: a row that is too large only as JSON: its old version goes, it is named, and it comes back')
@@ -100,20 +99,21 @@ STORM = """DO $$ BEGIN FOR i IN 1 .. {count} LOOP {statement}; COMMIT; END LOOP;
 
 @case('b30_invalidations: thousands of small DDL transactions beside a long one')
 def b30_invalidations(frame):
-    ways = Ways(frame, 'CREATE TABLE t (id text PRIMARY KEY); CREATE TABLE u (id int)', select_all('t'), ["INSERT INTO t VALUES ('0')"])
-    with contextlib.ExitStack() as stack:
-        sessions = [stack.enter_context(contextlib.closing(db.connect(autocommit=False))) for db in ways.dbs.values()]
-        for session in sessions:
-            session.cursor().execute("INSERT INTO t VALUES ('1')")
-        for db in ways.dbs.values():
-            with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
-                for count, statement in ((1000, 'CREATE TEMP TABLE x (i int) ON COMMIT DROP'), (500, 'ALTER TABLE u ADD x int; ALTER TABLE u DROP x'),
-                                         (200, "ALTER PUBLICATION powersync SET (publish = 'insert, update, delete, truncate')")):
-                    cursor.execute(STORM.format(count=count, statement=statement))
-        for session in sessions:
-            session.cursor().execute("INSERT INTO t VALUES ('2')")
-            session.commit()
-    ways.end(ids('0', '1', '2'))
+    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY); CREATE TABLE u (id int)', select_all('t'))
+    pid = db.status()[0]['pid']
+    storms = ((2000, 'CREATE TEMP TABLE x (i int) ON COMMIT DROP'), (500, 'ALTER TABLE u ADD x int; ALTER TABLE u DROP x'),
+              (500, "ALTER PUBLICATION powersync SET (publish = 'insert, update, delete, truncate')"))
+    with own_memory(db, 128_000_000), contextlib.closing(db.connect(autocommit=False)) as c:
+        c.cursor().execute("INSERT INTO t VALUES ('1')")
+        for count, statement in storms:
+            db.sql(STORM.format(count=count, statement=statement))
+        c.cursor().execute("INSERT INTO t VALUES ('2')")
+        c.commit()
+        db.wait()
+    settle(db)
+    equal((db.status()[0]['pid'], db.status()[0]['last_error']), (pid, None))
+    expect_rows(db, {G: ids('1', '2')}, 'streamed')
+    check(what_clients_see(db) == fresh(db, select_all('t')), 'a fresh stream differs')
 
 
 def spill_file(db, slot):

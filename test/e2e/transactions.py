@@ -168,7 +168,7 @@ def shown(db, text):
     return wait_until(lambda: [s for s in db.status() if text in (s['waits_for'] or '')], 30, lambda: f'waits for {text}: {db.status()}', 0.02)
 
 
-@case('open at the start: status names the process, or the prepared transaction')
+@case('open_at_start: status names the process, or the prepared transaction')
 def open_at_start(frame):
     db = frame.database(T)
     db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'it''s prepared'")
@@ -187,7 +187,7 @@ def open_at_start(frame):
     equal((db.status()[0]['waits_for'], db.status()[0]['last_error']), (None, None))
 
 
-@case('open at the start: a COMMIT PREPARED that is stuck behind a missing standby is named')
+@case('stuck_commit_prepared: one that is stuck behind a missing standby is named at the start')
 def stuck_commit_prepared(frame):
     db = frame.database(T)
     db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
@@ -211,7 +211,7 @@ def stuck_commit_prepared(frame):
 
 # ---------------------------------------------------------------- DDL beside DML
 
-@case('concurrent DDL: columns are added while transactions that write are open')
+@case('ddl_added: columns are added while transactions that write are open')
 def concurrent_ddl(frame):
     ways = Ways(frame, 'CREATE TABLE a (id text PRIMARY KEY, n int); CREATE TABLE b (id text PRIMARY KEY, n int);'
                 ' CREATE TABLE c (id text PRIMARY KEY, n int)', select_all('a', 'b', 'c'), ["INSERT INTO b VALUES ('0', 0)"])
@@ -238,7 +238,7 @@ def concurrent_ddl(frame):
              row('c', 3, x='z') | row('c', 5, x='w'))
 
 
-@case('concurrent DDL that makes rows stale: columns dropped, renamed, of another type')
+@case('ddl_stale: beside open transactions, columns dropped, renamed, of another type')
 def concurrent_ddl_stale(frame):
     ways = Ways(frame, 'CREATE TABLE a (id text PRIMARY KEY, n int); CREATE TABLE b (id text PRIMARY KEY, n int, m int, o int)',
                 select_all('a', 'b'), ["INSERT INTO b VALUES ('0', 0, 0, 0)"])
@@ -260,7 +260,7 @@ def concurrent_ddl_stale(frame):
              {('b', i): {'id': i, 'p': p, 'o': o} for i, p, o in (('0', 0, 'o0'), ('1', 9, 'o1'), ('2', 2, 'o2'), ('3', 3, 'new'))})
 
 
-@case('invalidations: an open transaction hears of a table that is published, and of one that is not any more')
+@case('published_meanwhile: an open transaction hears of a table that is published, and of one that is not any more')
 def published_meanwhile(frame):
     ways = Ways(frame, T + '; CREATE TABLE u (id text PRIMARY KEY, n int)', select_all('t', 'u'), publication=False)
     # without a publication all are replicated; with one only its members
@@ -282,7 +282,7 @@ def published_meanwhile(frame):
     ways.end(numbered(('1', 1), ('2', 2), ('3', 3)))
 
 
-@case('a table that was made under the stream and comes under the rules later: its rows come along')
+@case('made_then_met: a table that was made under the stream and comes under the rules later: its rows come along')
 def made_then_met(frame):
     ways = Ways(frame, T + '; CREATE PUBLICATION powersync FOR TABLE t', select_all('t', 'u', 'v', 'w', 'x'), ["INSERT INTO t VALUES ('0', 0)"],
                 publication=False)

@@ -49,9 +49,10 @@ def statuses(db):
 
 
 def at_rest(db):
-    """Streaming with nothing left to copy and nothing stale."""
+    """Streaming, and no table is stale or being copied again."""
     found = statuses(db)
-    return len(found) == 1 and found[0]['phase'] == 'streaming' and 'stale' not in (found[0]['hint'] or '') and \
+    hint = found[0]['hint'] or ''
+    return len(found) == 1 and found[0]['phase'] == 'streaming' and 'stale' not in hint and 'copied again' not in hint and \
         db.mongo.pgsync_tables.count_documents({'stale': True}) == 0
 
 
