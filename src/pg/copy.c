@@ -79,6 +79,7 @@ static void
 waited_for_others(Worker *worker)
 {
 	pg_atomic_write_u32(&worker->entry->waits_for_pid, 0);
+	pg_atomic_write_u32(&worker->entry->waits_for_xid, 0);
 }
 
 /* What runs in another database writes no row of this one.  0: prepared, or over. */
@@ -139,6 +140,7 @@ wait_for_stragglers(Worker *worker)
 
 			if (is_of_another_database(pid))
 				break;
+			pg_atomic_write_u32(&worker->entry->waits_for_xid, pid == 0 ? xids[i] : 0);
 			wait_for_other(worker, pid, &pause);
 		}
 	}

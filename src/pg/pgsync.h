@@ -170,6 +170,8 @@ typedef struct WorkerEntry
 	 * pg_blocking_pids() would see it; 0: nobody's, or not known.
 	 */
 	pg_atomic_uint32 waits_for_pid;
+	/* ... or the transaction, if no process has it: prepared, and stuck in COMMIT PREPARED */
+	pg_atomic_uint32 waits_for_xid;
 
 	/*
 	 * Highest flushed position that pgsync_wait_for_lsn() waits for: when the stream has

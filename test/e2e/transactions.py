@@ -10,7 +10,7 @@ import io
 import threading
 
 from frame import case, select_all
-from hold import Holder, waits_for
+from hold import Holder, slot_in_second_step, waits_for
 from suite import check, equal, wait_until
 from tables import own_memory, restart_worker
 from waits import setting
@@ -207,6 +207,29 @@ def stuck_commit_prepared(frame):
     db.wait_served()
     settle(db)
     expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
+
+
+@case('stuck_commit_prepared_later: one that began and got stuck while the slot was made holds up the copy, and is named')
+def stuck_commit_prepared_later(frame):
+    """Its record lies before the slot's start, and no snapshot shows it yet: neither stream nor copy would bring it."""
+    db = frame.database(T)
+    with contextlib.closing(db.connect()) as c, contextlib.ExitStack() as stack:
+        thread = threading.Thread(target=lambda: c.cursor().execute("COMMIT PREPARED 'stuck'"))
+        with slot_in_second_step(db, lambda: (db.deploy(select_all('t')), db.start())):
+            db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
+            stack.enter_context(setting(frame.cluster, 'synchronous_standby_names', 'nobody'))
+            thread.start()
+            wait_until(lambda: db.cluster.value('SELECT wait_event FROM pg_stat_activity WHERE pid = %s', (c.info.backend_pid,)) == 'SyncRep',
+                       30, 'the commit waits', 0.01)
+        found = shown(db, "prepared transaction 'stuck'")[0]
+        equal((found['phase'], found['waits_for_pid']), ('copying', None))
+        stack.close()
+        thread.join(60)
+        check(not thread.is_alive(), 'the commit still waits')
+    db.wait_served()
+    settle(db)
+    expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
+    equal(db.status()[0]['waits_for'], None)
 
 
 # ---------------------------------------------------------------- DDL beside DML
