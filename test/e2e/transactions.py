@@ -9,10 +9,11 @@ import contextlib
 import io
 import threading
 
+from cluster import lsn_number
 from frame import case, select_all
 from hold import Holder, slot_in_second_step, waits_for
-from suite import check, equal, wait_until
-from tables import own_memory, restart_worker
+from suite import check, difference, equal, wait_until
+from tables import own_memory, restart_worker, stopped
 from waits import setting
 from ways import G, Ways, both, expect_rows, fresh, settle, what_clients_see
 
@@ -320,72 +321,159 @@ def made_then_met(frame):
     ways.end(numbered(('0', 0)) | {key: row for table in 'uvwx' for key, row in numbered(('1', 1), ('2', 2), table=table).items()})
 
 
+@case('made_with_rows: tables that are made with their rows, with the key in time or later')
+def made_with_rows(frame):
+    names = ['a', 'b', 'c', 'd', 'e', 'f']
+    ways = Ways(frame, T, select_all('t', *names), ["INSERT INTO t SELECT i::text, i FROM generate_series(1, 3) i"])
+    ways.sql('BEGIN; CREATE TABLE a AS SELECT * FROM t; ALTER TABLE a ADD PRIMARY KEY (id); UPDATE a SET n = n + 10; COMMIT',
+             'CREATE TABLE b AS SELECT * FROM t', 'ALTER TABLE b ADD PRIMARY KEY (id)', 'UPDATE b SET n = n + 10',
+             'SELECT * INTO c FROM t', 'ALTER TABLE c REPLICA IDENTITY FULL', 'UPDATE c SET n = n + 10',
+             'CREATE TABLE d (LIKE t INCLUDING ALL)', 'INSERT INTO d SELECT * FROM t', 'UPDATE d SET n = n + 10',
+             "BEGIN; CREATE TABLE e () INHERITS (t); ALTER TABLE e ADD PRIMARY KEY (id); INSERT INTO e SELECT id, n + 10 FROM ONLY t; COMMIT",
+             'BEGIN; CREATE TABLE f (id text PRIMARY KEY, n int); SAVEPOINT s; INSERT INTO f SELECT * FROM ONLY t; ROLLBACK TO s;'
+             'INSERT INTO f SELECT id, n + 10 FROM ONLY t; SAVEPOINT s; DROP TABLE f; ROLLBACK TO s; ALTER TABLE f ADD x int DEFAULT 5; COMMIT')
+    rows = {('t', str(i)): {'id': str(i), 'n': i} for i in range(1, 4)}
+    for name in names:
+        rows |= {(name, str(i)): {'id': str(i), 'n': i + 10, **({'x': 5} if name == 'f' else {})} for i in range(1, 4)}
+    ways.end(rows)
+
+
+@case('types_within: types that are made, changed and used within one transaction, in savepoints')
+def types_within(frame):
+    ways = Ways(frame, T + '; CREATE TABLE u (id text PRIMARY KEY)', select_all('t', 'u'), ["INSERT INTO t VALUES ('0', 0)"])
+    ways.sql("BEGIN; CREATE TYPE mood AS ENUM ('sad'); SAVEPOINT s; ALTER TYPE mood RENAME VALUE 'sad' TO 'gone'; ROLLBACK TO s;"
+             "ALTER TABLE t ADD m mood; INSERT INTO t VALUES ('1', 1, 'sad'); ALTER TYPE mood ADD VALUE 'happy';"
+             "CREATE DOMAIN small AS int CHECK (VALUE < 100); CREATE TYPE pair AS (a small, m mood); ALTER TABLE u ADD p pair, ADD d small;"
+             "INSERT INTO u VALUES ('1', ROW(7, 'sad'), 9); SAVEPOINT s; ALTER TABLE u ADD x mood; INSERT INTO u VALUES ('2', NULL, 3, 'sad');"
+             "ROLLBACK TO s; INSERT INTO u VALUES ('3', NULL, 4); COMMIT",
+             "INSERT INTO u VALUES ('4', ROW(8, 'happy'), 5)", "INSERT INTO t VALUES ('2', 2, 'happy')")
+    ways.end(numbered(('0', 0)) | {('t', i): {'id': i, 'n': n, 'm': m} for i, n, m in (('1', 1, 'sad'), ('2', 2, 'happy'))} |
+             {('u', i): {'id': i, 'p': p, 'd': d} for i, p, d in (('1', '(7,sad)', '9'), ('3', None, '4'), ('4', '(8,happy)', '5'))})
+
+
+LATE = ["INSERT INTO a VALUES ('1', 1)", 'ALTER TABLE a ADD x text', "INSERT INTO a VALUES ('2', 2, 'x')", 'ALTER TABLE a ADD y int',
+        "BEGIN; UPDATE a SET y = 3 WHERE id = '2'; ALTER TABLE a ADD z text; UPDATE a SET z = 'z' WHERE id = '1'; COMMIT",
+        "CREATE TABLE b (id text PRIMARY KEY, n int); INSERT INTO b VALUES ('1', 1)", 'DROP TABLE b',
+        "CREATE TABLE b (n int, id text PRIMARY KEY)", "INSERT INTO b VALUES (2, '2')", 'TRUNCATE c', "INSERT INTO c VALUES ('9', 9)",
+        'ALTER TABLE c RENAME TO gone', "INSERT INTO gone VALUES ('8', 8)", "CREATE TABLE c (id text PRIMARY KEY, n int)", "INSERT INTO c VALUES ('7', 7)"]
+LATE_STALE = ['ALTER TABLE a DROP x', "INSERT INTO a VALUES ('4', 4, 4, 'z')", 'ALTER TABLE a RENAME n TO m', 'UPDATE a SET m = 5 WHERE id = $$2$$',
+              'ALTER TABLE a ALTER y TYPE text USING y + 1', "INSERT INTO a VALUES ('5', 5, '5')", 'ALTER TABLE c ALTER n SET DATA TYPE bigint',
+              'ALTER TABLE c DROP n', 'ALTER TABLE c ADD n text', "INSERT INTO c VALUES ('6', 'six')", 'DROP TABLE a CASCADE',
+              "CREATE TABLE a (z int, id text PRIMARY KEY)", "INSERT INTO a VALUES (1, '1')"]
+CATALOGS = ['VACUUM FULL pg_class', 'VACUUM FULL pg_attribute', 'VACUUM FULL pg_type', 'VACUUM FULL pg_index', 'VACUUM FULL pg_namespace',
+            'REINDEX TABLE pg_class', 'CLUSTER pg_attribute USING pg_attribute_relid_attnum_index', 'VACUUM pg_catalog.pg_attrdef']
+
+
+def decoded_late(frame, statements, expected):
+    """While nobody decodes, catalogs are changed, and then written anew: decoding maps old rows to where they are now."""
+    ways = Ways(frame, '; '.join(f'CREATE TABLE {t} (id text PRIMARY KEY, n int)' for t in 'ac'), select_all('a', 'b', 'c'),
+                ["INSERT INTO a VALUES ('0', 0)", "INSERT INTO c VALUES ('0', 0)"])
+    for db in ways.dbs.values():
+        stopped(db)
+        ways.run(db, [*statements, *CATALOGS, "INSERT INTO c VALUES ('late')"])
+        db.start()
+    ways.end(expected, restarted=True)
+
+
+def late_row(table, i, **columns):
+    return {(table, i): {'id': i, **columns}}
+
+
+@case('decoded_late: behind columns that were added, tables made again, and catalogs written anew')
+def decoded_late_added(frame):
+    decoded_late(frame, LATE, late_row('a', '0', n=0) | late_row('a', '1', n=1, z='z') | late_row('a', '2', n=2, x='x', y=3) |
+                 late_row('b', '2', n=2) | late_row('c', '7', n=7) | late_row('c', 'late'))
+
+
+@case('decoded_late_stale: the same, and columns dropped, renamed, of another type')
+def decoded_late_stale(frame):
+    decoded_late(frame, LATE + LATE_STALE, late_row('a', '1', z=1) | late_row('b', '2', n=2) | late_row('c', '7') | late_row('c', '6', n='six') |
+                 late_row('c', 'late'))
+
+
+@case('locked_rows: rows that several transactions have locked, then changed in subtransactions')
+def locked_rows(frame):
+    ways = Ways(frame, T, select_all('t'), ["INSERT INTO t SELECT i::text, i FROM generate_series(1, 3) i"])
+    for db in ways.dbs.values():
+        with session(db, 'SELECT * FROM t FOR KEY SHARE') as c, session(db, 'SELECT * FROM t FOR KEY SHARE', 'SAVEPOINT s') as d:
+            d.cursor().execute("UPDATE t SET n = 10 WHERE id = '1'")
+            c.cursor().execute('SAVEPOINT s')
+            c.cursor().execute("UPDATE t SET n = 20 WHERE id = '2'")
+            c.cursor().execute('ROLLBACK TO s')
+            c.cursor().execute("UPDATE t SET n = 30 WHERE id = '3'")
+            d.commit()
+            c.commit()
+    ways.end(numbered(('1', 10), ('2', 2), ('3', 30)))
+
+
 # ---------------------------------------------------------------- decoding resumed in the middle
 
-@case('resumed: decoding begins again in the middle of open transactions, at a snapshot from disk')
+RESUMED = """CREATE TABLE t (id text PRIMARY KEY, n int); CREATE TABLE truncated (id text PRIMARY KEY, n int);
+    CREATE TABLE altered (id text PRIMARY KEY, n int); CREATE TYPE pair AS (a int, b text);
+    CREATE TABLE composite (id text PRIMARY KEY, n pair); CREATE TABLE unrelated (i int); CREATE TABLE shared (id text PRIMARY KEY, n int);
+    INSERT INTO truncated VALUES ('old', 0), ('older', 0); INSERT INTO altered VALUES ('old', 0); INSERT INTO shared VALUES ('old', 0)"""
+
+
+@case('resumed: decoding begins again in the middle of transactions, at a snapshot from disk')
 def resumed(frame):
     """
-    Transactions are open while the slot's restart position moves past their first
-    records; then the worker begins again.  One has subtransactions only, so that
-    no record names their top; one has changed a catalog in a subtransaction; one
-    meets a table that another changes; one holds rows with a composite type that
-    loses an attribute.
+    The slot's restart position gets to where a transaction had changed catalogs
+    already, and had not committed yet; another, which meets what that changed, is
+    open across it.  Then the worker begins again, twice, while further ones are open:
+    one has subtransactions only, so that no record of its own names its top, others
+    are rolled back in part, prepared, or lock rows together.
     """
-    schema = T + """; CREATE TABLE truncated (id text PRIMARY KEY, n int); CREATE TABLE altered (id text PRIMARY KEY, n int);
-        CREATE TYPE pair AS (a int, b text); CREATE TABLE composite (id text PRIMARY KEY, n pair); CREATE TABLE unrelated (i int);
-        CREATE TABLE shared (id text PRIMARY KEY, n int)"""
-    db = frame.replicating(schema + """; INSERT INTO truncated VALUES ('old', 0), ('older', 0); INSERT INTO altered VALUES ('old', 0);
-        INSERT INTO shared VALUES ('old', 0)""", select_all('t', 'truncated', 'altered', 'composite', 'shared'))
+    rules = select_all('t', 'truncated', 'altered', 'composite', 'shared')
+    db = frame.replicating(RESUMED, rules)
     pid = db.status()[0]['pid']
 
-    def advance():
-        """The slot's restart position is at a snapshot behind what the sessions have written, and the worker is another one."""
+    def now():
+        return lsn_number(db.value('SELECT pg_current_wal_insert_lsn()'))
+
+    def restart_position():
+        """A checkpoint writes which transactions run; where the slot may begin follows from the one before."""
+        db.sql('CHECKPOINT')
         db.sql('INSERT INTO unrelated VALUES (1)')
-        before = frame.cluster.value('SELECT pg_current_wal_insert_lsn()')
-        frame.cluster.sql('CHECKPOINT')
-        db.sql('INSERT INTO unrelated VALUES (1)')
-        wait_until(lambda: db.value('SELECT confirmed_flush_lsn > %s FROM pg_replication_slots WHERE database = current_database()',
-                                    (before,)), 30, lambda: f'confirmed {before}: {db.status()}', 0.05)
-        frame.cluster.sql('CHECKPOINT')
-        restart_worker(db)
+        return lsn_number(db.value('SELECT restart_lsn FROM pg_replication_slots WHERE database = current_database()'))
 
     with contextlib.ExitStack() as stack:
         def begin(*statements):
             return stack.enter_context(session(db, *statements))
+        altering = begin('SAVEPOINT s', 'ALTER TABLE altered ADD x text', 'TRUNCATE truncated', 'RELEASE s',
+                         "INSERT INTO altered VALUES ('new', 1, 'x')")
+        first = now()
+        db.sql('CHECKPOINT')
+        db.wait()
+        altering.cursor().execute("INSERT INTO truncated VALUES ('new', 1)")
+        altering.commit()
+        writing = begin("INSERT INTO altered VALUES ('newer', 2, 'y')", 'SELECT id FROM shared FOR KEY SHARE')
+        committed = now()
+        wait_until(lambda: first <= restart_position() < committed, 60,
+                   lambda: f'the slot restarts between {first:X} and {committed:X}: {restart_position():X}', 0.5)
         without_top = begin('SAVEPOINT s', "INSERT INTO t VALUES ('a1', 1)")
-        truncating = begin('SAVEPOINT s', 'TRUNCATE truncated', 'RELEASE s')
-        altering = begin('SAVEPOINT s', 'ALTER TABLE altered ADD x text', "INSERT INTO altered VALUES ('new', 1, 'x')")
-        writing = begin("INSERT INTO t VALUES ('b1', 1)", 'SELECT id FROM shared FOR KEY SHARE')
         composite = begin("INSERT INTO composite VALUES ('1', ROW(1, 'x'))")
         locking = begin('SELECT id FROM shared FOR KEY SHARE', 'SAVEPOINT s', 'UPDATE shared SET n = 1')
         rolled = begin("INSERT INTO t VALUES ('c1', 1)", 'SAVEPOINT s', "INSERT INTO t VALUES ('c2', 1)")
-        prepared_one = begin("INSERT INTO t VALUES ('d1', 1)", 'SAVEPOINT s', "INSERT INTO t VALUES ('d2', 2)", "PREPARE TRANSACTION 'resumed'")
-        advance()
+        begin("INSERT INTO t VALUES ('d1', 1)", 'SAVEPOINT s', "INSERT INTO t VALUES ('d2', 2)", "PREPARE TRANSACTION 'resumed'")
+        restart_worker(db)
         for i in range(100):
             without_top.cursor().execute(f'SAVEPOINT s{i}')
             without_top.cursor().execute(f"INSERT INTO t VALUES ('a1{i}', {i})")
-        truncating.cursor().execute("INSERT INTO truncated VALUES ('new', 1)")
-        writing.cursor().execute("INSERT INTO t VALUES ('b2', 2)")
+        writing.cursor().execute("INSERT INTO t VALUES ('b1', 1)")
+        writing.cursor().execute("INSERT INTO altered VALUES ('newest', 3, 'z')")
         rolled.cursor().execute('ROLLBACK TO s')
-        advance()
-        truncating.commit()
-        db.sql("INSERT INTO truncated VALUES ('newer', 2)")
-        altering.commit()
-        writing.cursor().execute("INSERT INTO altered VALUES ('newer', 2, 'y')")
-        locking.commit()
-        writing.commit()
-        without_top.commit()
-        rolled.commit()
-        composite.commit()
+        db.sql('CHECKPOINT')
+        db.wait()
+        restart_worker(db)
+        for c in (locking, writing, without_top, rolled, composite):
+            c.commit()
         db.sql("COMMIT PREPARED 'resumed'")
-        prepared_one.rollback()
     settle(db)
-    expected = numbered(('a1', 1), *((f'a1{i}', i) for i in range(100)), ('b1', 1), ('b2', 2), ('c1', 1), ('d1', 1), ('d2', 2)) | \
-        numbered(('new', 1), ('newer', 2), table='truncated') | numbered(('old', 1), table='shared') | \
-        {('altered', i): {'id': i, 'n': n, 'x': x} for i, n, x in (('old', 0, None), ('new', 1, 'x'), ('newer', 2, 'y'))} | \
+    expected = numbered(('a1', 1), *((f'a1{i}', i) for i in range(100)), ('b1', 1), ('c1', 1), ('d1', 1), ('d2', 2)) | \
+        numbered(('new', 1), table='truncated') | numbered(('old', 1), table='shared') | \
+        {('altered', i): {'id': i, 'n': n, 'x': x} for i, n, x in (('old', 0, None), ('new', 1, 'x'), ('newer', 2, 'y'), ('newest', 3, 'z'))} | \
         {('composite', '1'): {'id': '1', 'n': '(1,x)'}}
     expect_rows(db, {G: expected}, 'at the end')
     check(db.status()[0]['pid'] != pid, 'the worker was not restarted')
-    seen = what_clients_see(db)
-    other = fresh(db, select_all('t', 'truncated', 'altered', 'composite', 'shared'))
-    check(seen == other, lambda: 'a fresh stream differs')
+    seen, other = what_clients_see(db), fresh(db, rules)
+    check(seen == other, lambda: f'a fresh stream differs:\n{difference(seen, other)}')
