@@ -129,6 +129,7 @@ CREATE FUNCTION @extschema@.pgsync_worker_status(
 	OUT failures pg_catalog.int4,
 	OUT next_retry pg_catalog.timestamptz,
 	OUT waits_for_pid pg_catalog.int4,
+	OUT waits_for_xid pg_catalog.xid,
 	OUT waits_for pg_catalog.text,
 	OUT hint pg_catalog.text)
 RETURNS SETOF pg_catalog.record
@@ -225,12 +226,13 @@ BEGIN ATOMIC
 		   -- whose end a new slot, the copy's first snapshot, or reading rows again waits for
 		   LEFT JOIN LATERAL (
 				SELECT b.pid, a.datname, a.state, a.xact_start, p.gid
-				  FROM pg_catalog.unnest(w.waits_for_pid || pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
+				  FROM pg_catalog.unnest(ARRAY[w.waits_for_pid, CASE WHEN w.waits_for_xid IS NOT NULL THEN 0 END]
+										 || pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
 					   LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
 					   LEFT JOIN pg_catalog.pg_locks AS l
 							  ON l.pid = w.pid AND NOT l.granted AND l.locktype = 'transactionid'
 					   LEFT JOIN pg_catalog.pg_prepared_xacts AS p
-							  ON b.pid = 0 AND p.transaction = l.transactionid
+							  ON b.pid = 0 AND p.transaction = COALESCE(w.waits_for_xid, l.transactionid)
 				 WHERE b.pid IS NOT NULL
 				 LIMIT 1) AS blocker
 				  ON w.phase IN ('creating slot', 'copying', 'catching up', 'streaming')

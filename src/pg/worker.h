@@ -416,16 +416,24 @@ typedef struct Stragglers
 	int			xid_count;
 } Stragglers;
 
-/* one step of waiting for another process, of which nothing tells us; *pause: 0 at first */
-extern void wait_for_other(Worker *worker, int pid, long *pause);
+/* who is waited for: a process, a prepared transaction, or nobody knows */
+typedef struct Blocker
+{
+	int			pid;			/* 0: none */
+	TransactionId xid;			/* of a prepared one; InvalidTransactionId: none */
+} Blocker;
+
+extern void show_blocker(Worker *worker, const Blocker *blocker);
+/* one step of waiting, of which nothing tells us the end; *pause: 0 at first */
+extern void wait_for_other(Worker *worker, const Blocker *blocker, long *pause);
 extern void waited_for_others(Worker *worker);
 extern long longer_pause(long pause);
 extern void stragglers_begin(Stragglers *stragglers);
-/* false: they are not over; *pid: one of them, or 0 */
-extern bool stragglers_are_over(Stragglers *stragglers, int *pid);
+/* false: they are not over; *blocker: one of them */
+extern bool stragglers_are_over(Stragglers *stragglers, Blocker *blocker);
 extern void stragglers_free(Stragglers *stragglers);
 extern void wait_for_stragglers(Worker *worker);
-extern int	lock_holder(Oid relid);
+extern Blocker lock_holder(Oid relid);
 /* a transaction in which the relation is open, and no snapshot taken yet; NULL: it is gone */
 extern Relation begin_reading(Worker *worker, Oid relid);
 extern void set_decoding_flag(bool decoding);
