@@ -18,6 +18,7 @@
 #include "pgsync.h"
 
 #include "access/tupdesc.h"
+#include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "replication/logical.h"
 #include "storage/latch.h"
@@ -59,13 +60,18 @@ extern SourceIdentity source_identity(const PgsyncSettings *settings);
 typedef struct ColumnConversion
 {
 	int			attnum;			/* from 1 */
+	const char *name;
 	Oid			type;			/* domains replaced by their base type where rules say so */
-	int32		typmod;
 	int16		typlen;
-	char		kind;			/* rowvalue.c */
+	char		kind;			/* value.h */
+	bool		guarded;		/* the output function can fail on a value, */
+	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		any_bytes;		/* what it gives need not be valid in the database's encoding */
+	bool		holds_arrays;	/* inside of composites, or of arrays of arrays */
 	Oid			output_function;
-	bool		output_is_builtin;
-	struct ColumnConversion *element;	/* arrays */
+	FmgrInfo	output;			/* of a base type that is built in */
+	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
+	struct ColumnConversion *element;	/* arrays from their internal form */
 } ColumnConversion;
 
 typedef struct RowConversion
@@ -75,13 +81,17 @@ typedef struct RowConversion
 	Oid			owner;			/* runs output functions that are not built in */
 	bool		iso8601;
 	int			fraction_digits;	/* of timestamps when iso8601: 0, 3 or 6 */
+	char	   *failure;		/* why the last row failed: ROW_FAILURE_SIZE bytes */
 } RowConversion;
+
+#define ROW_FAILURE_SIZE	256
 
 typedef enum RowValueResult
 {
 	ROW_COMPLETE,
 	ROW_INCOMPLETE,				/* unchanged out-of-line values are missing */
-	ROW_TOO_LARGE				/* a value exceeds the limit: nothing was converted */
+	ROW_TOO_LARGE,				/* a value exceeds the limit: nothing was converted */
+	ROW_FAILED					/* a value has no text, or it cannot be used: see failure */
 } RowValueResult;
 
 /* made in the current memory context */
@@ -101,7 +111,7 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
 /*
  * Only the given positions (identity columns); they are never out of line.  False:
- * together they are over the limit, and nothing was converted.
+ * together they are over the limit, or one of them fails.
  */
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
