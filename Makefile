@@ -12,7 +12,7 @@ OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o label.o hooks.o launcher.o c
 
 WORKER_OBJS = pgsync_bgw.o $(PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
 PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o stream.o decode.o relation.o publication.o \
-	rowvalue.o value_type.o value_direct.o value_output.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
+	rowvalue.o value_type.o value_direct.o value_output.o type_shape.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
 CORE_OBJS = $(addprefix src/core/, \
 	rules.o yaml.o config.o report.o \
 	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \

@@ -95,6 +95,7 @@ row_conversion_create(TupleDesc desc, Oid owner, const SyncCompatibility *compat
 
 	conversion->owner = owner;
 	conversion->failure = palloc0(ROW_FAILURE_SIZE);
+	conversion->custom_types = compatibility->custom_postgres_types;
 	conversion->iso8601 = compatibility->timestamps_iso8601;
 	conversion->fraction_digits = 6;
 	if (compatibility->timestamp_precision >= 0 && compatibility->timestamp_precision < 6)

@@ -7,6 +7,7 @@
  *	  value_type.c    a type  -> how it is converted
  *	  value_direct.c  a Datum -> a value, from its internal form
  *	  value_output.c  a Datum -> its text, by output functions; whose code runs how
+ *	  type_shape.c    what else the text of a type's values follows from
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,8 @@
 #include "worker.h"
 
 #include "core/printed.h"
+
+#include "lib/stringinfo.h"
 
 /* ColumnConversion.kind */
 #define CONVERT_BOOL		'b'
@@ -64,5 +67,20 @@ typedef void (*GuardedWork) (void *arg);
  */
 extern bool run_guarded(const RowConversion *conversion, bool foreign, GuardedWork work,
 						void *arg);
+
+/* ---------------------------------------------------------------- type_shape.c */
+
+typedef struct TypeShape
+{
+	bool		names;			/* attributes' names show */
+	List	   *types;			/* each once for a table */
+} TypeShape;
+
+/* appends lines; those of a type that is new to a table end in " -" */
+extern void append_type_shape(StringInfo shape, TypeShape *state, Oid type);
+/* a name as it stands in a line */
+extern char *shape_name(const char *name);
+/* the invalidated relation is a composite type's, and some line is made of it */
+extern bool type_shape_depends_on(Oid relid);
 
 #endif							/* PGSYNC_VALUE_H */

@@ -435,7 +435,6 @@ elements_expansion(Datum datum)
 static Size
 type_expansion(Oid type, Datum datum)
 {
-	check_stack_depth();
 	type = getBaseType(type);
 	if (get_typtype(type) == TYPTYPE_COMPOSITE)
 		return composite_expansion(datum);
@@ -449,5 +448,5 @@ datum_expansion(const ColumnConversion *column, Datum datum)
 {
 	if (column->kind == CONVERT_ARRAY)
 		return array_expansion(datum);
-	return column->holds_arrays ? type_expansion(column->type, datum) : 0;
+	return column->holds_arrays && !column->too_deep ? type_expansion(column->type, datum) : 0;
 }

@@ -32,7 +32,7 @@
 #include "core/text.h"
 
 /* for all values of a row that foreign code gives the text of */
-#define FOREIGN_CODE_MS		10000
+#define FOREIGN_CODE_MS		5000
 
 /* JSON of one value may be larger than the value: keys, escapes */
 #define JSON_LIMIT			((size_t) 64 * 1024 * 1024)
@@ -50,12 +50,25 @@ output_value(const RowConversion *conversion, const ColumnConversion *column, Da
 	SyncError	error = {0};
 	char	   *printed;
 
-	if (column->guarded)
+	if (column->too_deep)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg_internal("composites and arrays of its type are nested too deeply")));
+	if (column->foreign)
+	{
+		/* the next column is printed as before, whatever this one sets */
+		int			level = NewGUCNestLevel();
+
+		printed = OidOutputFunctionCall(column->output_function, datum);
+		AtEOXact_GUC(false, level);
+	}
+	else if (column->guarded)
 		printed = OidOutputFunctionCall(column->output_function, datum);
 	else
 		printed = OutputFunctionCall(unconstify(FmgrInfo *, &column->output), datum);
 	text = (SyncString) {printed, (uint32_t) strlen(printed)};
-	if (column->any_bytes && !utf8_is_valid(text.data, text.len))
+	/* the server makes no other bytes */
+	if (column->foreign && !utf8_is_valid(text.data, text.len))
 		text = text_from_bytes(text.data, text.len, scratch);
 	if (column->printed == NULL)
 		return value_text(text.data, text.len);

@@ -23,7 +23,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -113,19 +112,45 @@ listed_element(Oid type)
 
 /* ---------------------------------------------------------------- whose code */
 
+/*
+ * Composites, arrays and ranges in one another.  Each one more doubles what has to
+ * be quoted inside, so that a value of a few bytes is printed as a gigabyte.
+ */
+#define DEEPEST_TYPE		16
+
 typedef struct CodeSearch
 {
-	List	   *seen;			/* composites, each once: they can be nested in many ways */
+	List	   *seen;			/* composites: they can be nested in many ways, */
+	List	   *depths;			/* and are looked through again only where they are deeper */
+	bool		too_deep;
 	bool		foreign;		/* code that is not built in */
-	bool		any_bytes;
 	bool		containers;		/* composites, arrays, ranges */
 	bool		arrays_inside;
 } CodeSearch;
 
-static void search_code(CodeSearch *search, Oid type, bool inside);
+static void search_code(CodeSearch *search, Oid type, int depth);
+
+static bool
+is_seen(CodeSearch *search, Oid type, int depth)
+{
+	ListCell   *seen;
+	ListCell   *at;
+
+	forboth(seen, search->seen, at, search->depths)
+		if (lfirst_oid(seen) == type)
+		{
+			if (lfirst_int(at) >= depth)
+				return true;
+			lfirst_int(at) = depth;
+			return false;
+		}
+	search->seen = lappend_oid(search->seen, type);
+	search->depths = lappend_int(search->depths, depth);
+	return false;
+}
 
 static void
-search_code_of_columns(CodeSearch *search, Oid type)
+search_code_of_columns(CodeSearch *search, Oid type, int depth)
 {
 	Oid			relid = get_typ_typrelid(type);
 	Relation	catalog;
@@ -133,9 +158,8 @@ search_code_of_columns(CodeSearch *search, Oid type)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	if (list_member_oid(search->seen, type))
+	if (is_seen(search, type, depth))
 		return;
-	search->seen = lappend_oid(search->seen, type);
 	catalog = table_open(AttributeRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relid));
@@ -145,7 +169,7 @@ search_code_of_columns(CodeSearch *search, Oid type)
 		Form_pg_attribute attribute = (Form_pg_attribute) GETSTRUCT(tuple);
 
 		if (attribute->attnum > 0 && !attribute->attisdropped)
-			search_code(search, attribute->atttypid, true);
+			search_code(search, attribute->atttypid, depth + 1);
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -153,27 +177,31 @@ search_code_of_columns(CodeSearch *search, Oid type)
 
 /* What output functions a value of the type may call, its own and those of its parts. */
 static void
-search_code(CodeSearch *search, Oid type, bool inside)
+search_code(CodeSearch *search, Oid type, int depth)
 {
 	Oid			output;
 	bool		is_varlena;
 	Oid			element;
 
-	check_stack_depth();
+	if (depth > DEEPEST_TYPE)
+	{
+		search->too_deep = true;
+		return;
+	}
 	type = getBaseType(type);
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_COMPOSITE:
 			search->containers = true;
-			search_code_of_columns(search, type);
+			search_code_of_columns(search, type, depth);
 			return;
 		case TYPTYPE_RANGE:
 			search->containers = true;
-			search_code(search, get_range_subtype(type), true);
+			search_code(search, get_range_subtype(type), depth + 1);
 			return;
 		case TYPTYPE_MULTIRANGE:
 			search->containers = true;
-			search_code(search, get_multirange_range(type), true);
+			search_code(search, get_multirange_range(type), depth + 1);
 			return;
 		case TYPTYPE_ENUM:
 			return;
@@ -185,13 +213,11 @@ search_code(CodeSearch *search, Oid type, bool inside)
 	if (output == F_ARRAY_OUT && OidIsValid(element))
 	{
 		search->containers = true;
-		search->arrays_inside |= inside;
-		search_code(search, element, true);
+		search->arrays_inside |= depth > 0;
+		search_code(search, element, depth + 1);
 	}
 	else if (!is_builtin(output) || !is_builtin(type))
-		search->foreign = search->any_bytes = true;
-	else if (type == CHAROID)
-		search->any_bytes = true;
+		search->foreign = true;
 }
 
 /* ---------------------------------------------------------------- printed types */
@@ -361,7 +387,6 @@ printed_type(Oid type)
 	Oid			element;
 	char		delimiter;
 
-	check_stack_depth();
 	type = getBaseType(type);
 	element = listed_element(type);
 	if (OidIsValid(element) && type != BOXARRAYOID)
@@ -420,14 +445,17 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 	bool		is_varlena;
 
 	getTypeOutputInfo(type, &column->output_function, &is_varlena);
-	search_code(&search, type, false);
+	search_code(&search, type, 0);
 	list_free(search.seen);
+	list_free(search.depths);
+	column->too_deep = search.too_deep;
 	column->foreign = search.foreign;
 	column->guarded = search.foreign || search.containers;
-	column->any_bytes = search.any_bytes;
 	column->holds_arrays = search.arrays_inside;
 	if (!column->guarded)
 		fmgr_info(column->output_function, &column->output);
+	if (search.too_deep)
+		return;
 	column->printed = custom_types ? printed_type(type) : legacy_printed_type(type);
 	if (column->printed != NULL && column->printed->kind < PRINTED_ARRAY)
 		column->printed = NULL;

@@ -66,7 +66,7 @@ typedef struct ColumnConversion
 	char		kind;			/* value.h */
 	bool		guarded;		/* the output function can fail on a value, */
 	bool		foreign;		/* and is not built in, or calls one that is not */
-	bool		any_bytes;		/* what it gives need not be valid in the database's encoding */
+	bool		too_deep;		/* its parts are in one another more often than can be printed */
 	bool		holds_arrays;	/* inside of composites, or of arrays of arrays */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
@@ -79,6 +79,7 @@ typedef struct RowConversion
 	int			count;
 	ColumnConversion *columns;	/* not dropped ones, in attribute order */
 	Oid			owner;			/* runs output functions that are not built in */
+	bool		custom_types;
 	bool		iso8601;
 	int			fraction_digits;	/* of timestamps when iso8601: 0, 3 or 6 */
 	char	   *failure;		/* why the last row failed: ROW_FAILURE_SIZE bytes */

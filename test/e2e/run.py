@@ -22,6 +22,7 @@ import scenario                         # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import user_types                       # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 
