@@ -205,12 +205,12 @@ def limits(frame):
     depth = 30
     deep = ''.join(f'CREATE TYPE c{i} AS (x {"int" if i == 0 else f"c{i - 1}"});' for i in range(depth))
     schema = deep + f"""CREATE TYPE holder AS (a int[]);
-        CREATE TABLE t (id text PRIMARY KEY, a int[], h holder, c c{depth - 1}, v text)"""
+        CREATE TABLE t (id text PRIMARY KEY, a int[], h holder, c c{depth - 1}, v text COMPRESSION lz4)"""
     db = frame.database(schema)
 
     def insert(way):
         many = "(SELECT array_fill(NULL::int, ARRAY[10000000]))"
-        for number, (columns, value) in enumerate((('a', many), ('h', f'ROW({many})::holder'), ('v', "repeat('x', 1000000000)"))):
+        for number, (columns, value) in enumerate((('a', many), ('h', f'ROW({many})::holder'), ('v', "repeat(repeat('x', 100000), 10000)"))):
             db.sql(f"INSERT INTO t (id, {columns}) VALUES ('{way} {number}', {value})")
         db.sql(f"INSERT INTO t (id, a) VALUES ('{way} null', array_fill(NULL::int, ARRAY[1000])), ('{way} bytes', array_fill(1, ARRAY[1000]))")
         nested = 'ROW(' * depth + '1' + ')' * depth
