@@ -216,19 +216,23 @@ convert_guarded_columns(void *arg)
 	}
 }
 
+static RowValueResult
+failed(const RowConversion *conversion, const ColumnConversion *column)
+{
+	set_failure(conversion, psprintf("column \"%s\" cannot be converted: %s",
+									 column != NULL ? column->name : "?", conversion->failure));
+	return ROW_FAILED;
+}
+
 /* All guarded columns of a row at once: a subtransaction for each would be dear. */
 static RowValueResult
 convert_guarded(GuardedColumns *work, bool foreign)
 {
 	const RowConversion *conversion = work->conversion;
-	char		reason[ROW_FAILURE_SIZE];
 
 	if (run_guarded(conversion, foreign, convert_guarded_columns, work))
 		return work->too_large ? ROW_TOO_LARGE : ROW_COMPLETE;
-	strlcpy(reason, conversion->failure, sizeof(reason));
-	snprintf(conversion->failure, ROW_FAILURE_SIZE, "column \"%s\" cannot be converted: %s",
-			 work->present != NULL ? work->present->name : "?", reason);
-	return ROW_FAILED;
+	return failed(conversion, work->present);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -287,7 +291,11 @@ row_convert(const RowConversion *conversion, const Datum *datums, const bool *nu
 			foreign |= column->foreign;
 		}
 		else
+		{
 			values[i] = datum_value(conversion, column, datum, scratch);
+			if (values[i].type == SYNC_UNDEFINED)
+				return failed(conversion, column);
+		}
 	}
 	if (guarded)
 	{
@@ -338,7 +346,11 @@ row_convert_some(const RowConversion *conversion, const Datum *datums, const boo
 			foreign |= column->foreign;
 		}
 		else
+		{
 			values[positions[i]] = datum_value(conversion, column, datums[a], scratch);
+			if (values[positions[i]].type == SYNC_UNDEFINED)
+				return false;
+		}
 	}
 	work.room = limit - size;
 	return !guarded || convert_guarded(&work, foreign) == ROW_COMPLETE;

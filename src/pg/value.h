@@ -54,9 +54,15 @@ extern Size datum_expansion(const ColumnConversion *column, Datum datum);
 
 /* ---------------------------------------------------------------- value_output.c */
 
-/* CONVERT_OUTPUT; a guarded column's is called by run_guarded() only */
+/*
+ * CONVERT_OUTPUT; a guarded column's is called by run_guarded() only.  Where another
+ * fails, the value is undefined, and the reason in conversion->failure.
+ */
 extern SyncValue output_value(const RowConversion *conversion, const ColumnConversion *column,
 							  Datum datum, SyncArena *scratch);
+
+/* keeps a copy, cut where text ends */
+extern void set_failure(const RowConversion *conversion, const char *message);
 
 typedef void (*GuardedWork) (void *arg);
 

@@ -39,6 +39,18 @@
 
 static TimeoutId foreign_timeout = MAX_TIMEOUTS;
 
+void
+set_failure(const RowConversion *conversion, const char *message)
+{
+	int			len;
+
+	if (message == NULL)
+		message = "no reason is given";
+	len = pg_mbcliplen(message, (int) strlen(message), ROW_FAILURE_SIZE - 1);
+	memcpy(conversion->failure, message, len);
+	conversion->failure[len] = '\0';
+}
+
 SyncValue
 output_value(const RowConversion *conversion, const ColumnConversion *column, Datum datum,
 			 SyncArena *scratch)
@@ -62,8 +74,6 @@ output_value(const RowConversion *conversion, const ColumnConversion *column, Da
 		printed = OidOutputFunctionCall(column->output_function, datum);
 		AtEOXact_GUC(false, level);
 	}
-	else if (column->guarded)
-		printed = OidOutputFunctionCall(column->output_function, datum);
 	else
 		printed = OutputFunctionCall(unconstify(FmgrInfo *, &column->output), datum);
 	text = (SyncString) {printed, (uint32_t) strlen(printed)};
@@ -73,8 +83,14 @@ output_value(const RowConversion *conversion, const ColumnConversion *column, Da
 	if (column->printed == NULL)
 		return value_text(text.data, text.len);
 	if (!printed_value(column->printed, &options, text, scratch, &value, &error))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg_internal("%s", error.message)));
+	{
+		if (column->guarded)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg_internal("%s", error.message)));
+		set_failure(conversion, error.message);
+		return (SyncValue) {.type = SYNC_UNDEFINED};
+	}
 	return value;
 }
 
@@ -140,18 +156,6 @@ is_transient(const ErrorData *error, bool foreign, bool in_worker)
 	}
 }
 
-static void
-keep_message(const RowConversion *conversion, const char *message)
-{
-	int			len;
-
-	if (message == NULL)
-		message = "no reason is given";
-	len = pg_mbcliplen(message, (int) strlen(message), ROW_FAILURE_SIZE - 1);
-	memcpy(conversion->failure, message, len);
-	conversion->failure[len] = '\0';
-}
-
 bool
 run_guarded(const RowConversion *conversion, bool foreign, GuardedWork work, void *arg)
 {
@@ -186,7 +190,7 @@ run_guarded(const RowConversion *conversion, bool foreign, GuardedWork work, voi
 			snprintf(conversion->failure, ROW_FAILURE_SIZE, "it took more than %d seconds",
 					 FOREIGN_CODE_MS / 1000);
 		else
-			keep_message(conversion, error->message);
+			set_failure(conversion, error->message);
 		FreeErrorData(error);
 	}
 	PG_END_TRY();

@@ -118,13 +118,15 @@ listed_element(Oid type)
  */
 #define DEEPEST_TYPE		16
 
+/* with the largest row, this much of that stays below what the server can print */
+#define DEEPEST_SAFE_TYPE	2
+
 typedef struct CodeSearch
 {
 	List	   *seen;			/* composites: they can be nested in many ways, */
 	List	   *depths;			/* and are looked through again only where they are deeper */
-	bool		too_deep;
+	int			deepest;
 	bool		foreign;		/* code that is not built in */
-	bool		containers;		/* composites, arrays, ranges */
 	bool		arrays_inside;
 } CodeSearch;
 
@@ -183,24 +185,19 @@ search_code(CodeSearch *search, Oid type, int depth)
 	bool		is_varlena;
 	Oid			element;
 
+	search->deepest = Max(search->deepest, depth);
 	if (depth > DEEPEST_TYPE)
-	{
-		search->too_deep = true;
 		return;
-	}
 	type = getBaseType(type);
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_COMPOSITE:
-			search->containers = true;
 			search_code_of_columns(search, type, depth);
 			return;
 		case TYPTYPE_RANGE:
-			search->containers = true;
 			search_code(search, get_range_subtype(type), depth + 1);
 			return;
 		case TYPTYPE_MULTIRANGE:
-			search->containers = true;
 			search_code(search, get_multirange_range(type), depth + 1);
 			return;
 		case TYPTYPE_ENUM:
@@ -212,7 +209,6 @@ search_code(CodeSearch *search, Oid type, int depth)
 	element = get_element_type(type);
 	if (output == F_ARRAY_OUT && OidIsValid(element))
 	{
-		search->containers = true;
 		search->arrays_inside |= depth > 0;
 		search_code(search, element, depth + 1);
 	}
@@ -448,13 +444,15 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 	search_code(&search, type, 0);
 	list_free(search.seen);
 	list_free(search.depths);
-	column->too_deep = search.too_deep;
+	column->too_deep = search.deepest > DEEPEST_TYPE;
 	column->foreign = search.foreign;
-	column->guarded = search.foreign || search.containers;
+	column->guarded = search.foreign || search.deepest > DEEPEST_SAFE_TYPE ||
+		search.arrays_inside;
 	column->holds_arrays = search.arrays_inside;
-	if (!column->guarded)
+	/* looked up anew for each value where somebody may replace it */
+	if (!column->foreign)
 		fmgr_info(column->output_function, &column->output);
-	if (search.too_deep)
+	if (column->too_deep)
 		return;
 	column->printed = custom_types ? printed_type(type) : legacy_printed_type(type);
 	if (column->printed != NULL && column->printed->kind < PRINTED_ARRAY)
