@@ -175,6 +175,13 @@ value_size(const ColumnConversion *column, Datum datum)
 	return column->typlen;
 }
 
+/* For the others it is looked at when they are converted. */
+static inline bool
+may_expand(const ColumnConversion *column)
+{
+	return column->kind == CONVERT_ARRAY || (column->holds_arrays && !column->guarded);
+}
+
 /* ---------------------------------------------------------------- values that can fail */
 
 typedef struct GuardedColumns
@@ -262,7 +269,7 @@ row_convert(const RowConversion *conversion, const Datum *datums, const bool *nu
 	{
 		const ColumnConversion *column = &conversion->columns[i];
 
-		if (column->kind == CONVERT_ARRAY && find_datum(&source, column, &datum) == DATUM_THERE)
+		if (may_expand(column) && find_datum(&source, column, &datum) == DATUM_THERE)
 			size += datum_expansion(column, datum);
 	}
 	if (size > limit)
@@ -328,7 +335,7 @@ row_convert_some(const RowConversion *conversion, const Datum *datums, const boo
 		if (nulls[column->attnum - 1])
 			continue;
 		size += value_size(column, datums[column->attnum - 1]);
-		if (size <= limit && column->kind == CONVERT_ARRAY)
+		if (size <= limit && may_expand(column))
 			size += datum_expansion(column, datums[column->attnum - 1]);
 	}
 	if (size > limit)

@@ -388,6 +388,15 @@ array_expansion(Datum datum)
 
 static Size type_expansion(Oid type, Datum datum);
 
+/* no others hold an array */
+static bool
+is_container(Oid type)
+{
+	type = getBaseType(type);
+	return get_typtype(type) == TYPTYPE_COMPOSITE ||
+		(get_typlen(type) == -1 && OidIsValid(get_element_type(type)));
+}
+
 static Size
 composite_expansion(Datum datum)
 {
@@ -410,9 +419,9 @@ composite_expansion(Datum datum)
 }
 
 static Size
-elements_expansion(Datum datum)
+elements_expansion(Oid element, Datum datum)
 {
-	ArrayType  *array = DatumGetArrayTypeP(datum);
+	ArrayType  *array;
 	int16		typlen;
 	bool		typbyval;
 	char		typalign;
@@ -421,9 +430,10 @@ elements_expansion(Datum datum)
 	int			count;
 	Size		size = 0;
 
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
-	if (typlen != -1)
+	if (!is_container(element))
 		return 0;
+	array = DatumGetArrayTypeP(datum);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
 	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign, &datums, &nulls,
 					  &count);
 	for (int i = 0; i < count; i++)
@@ -439,7 +449,7 @@ type_expansion(Oid type, Datum datum)
 	if (get_typtype(type) == TYPTYPE_COMPOSITE)
 		return composite_expansion(datum);
 	if (get_typlen(type) == -1 && OidIsValid(get_element_type(type)))
-		return array_expansion(datum) + elements_expansion(datum);
+		return array_expansion(datum) + elements_expansion(get_element_type(type), datum);
 	return 0;
 }
 

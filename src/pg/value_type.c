@@ -127,6 +127,7 @@ typedef struct CodeSearch
 	List	   *depths;			/* and are looked through again only where they are deeper */
 	int			deepest;
 	bool		foreign;		/* code that is not built in */
+	bool		arrays;
 	bool		arrays_inside;
 } CodeSearch;
 
@@ -209,6 +210,7 @@ search_code(CodeSearch *search, Oid type, int depth)
 	element = get_element_type(type);
 	if (output == F_ARRAY_OUT && OidIsValid(element))
 	{
+		search->arrays = true;
 		search->arrays_inside |= depth > 0;
 		search_code(search, element, depth + 1);
 	}
@@ -448,7 +450,7 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 	column->foreign = search.foreign;
 	column->guarded = search.foreign || search.deepest > DEEPEST_SAFE_TYPE ||
 		search.arrays_inside;
-	column->holds_arrays = search.arrays_inside;
+	column->holds_arrays = search.arrays;
 	/* looked up anew for each value where somebody may replace it */
 	if (!column->foreign)
 		fmgr_info(column->output_function, &column->output);

@@ -67,7 +67,7 @@ typedef struct ColumnConversion
 	bool		guarded;		/* the output function can fail on a value, */
 	bool		foreign;		/* and is not built in, or calls one that is not */
 	bool		too_deep;		/* its parts are in one another more often than can be printed */
-	bool		holds_arrays;	/* inside of composites, or of arrays of arrays */
+	bool		holds_arrays;	/* is one, or has one in it */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
 	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */

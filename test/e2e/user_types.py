@@ -7,7 +7,7 @@ import subprocess
 import oracle
 from frame import case, expect, global_rules, select_all
 from suite import check, equal, wait_until
-from tables import restart_worker
+from tables import own_memory, restart_worker
 
 G = 'global[]'
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -204,27 +204,33 @@ def user_types(frame):
 def limits(frame):
     depth = 30
     deep = ''.join(f'CREATE TYPE c{i} AS (x {"int" if i == 0 else f"c{i - 1}"});' for i in range(depth))
-    schema = deep + f"""CREATE TYPE holder AS (a int[]);
-        CREATE TABLE t (id text PRIMARY KEY, a int[], h holder, c c{depth - 1}, v text COMPRESSION lz4)"""
+    schema = deep + f"""CREATE TYPE holder AS (a int[]); CREATE TYPE mood AS ENUM ('a'); CREATE DOMAIN da AS int[];
+        CREATE TABLE t (id text PRIMARY KEY, a int[], h holder, d da, m mood[], c c{depth - 1}, v text COMPRESSION lz4)"""
     db = frame.database(schema)
 
     def insert(way):
         many = "(SELECT array_fill(NULL::int, ARRAY[10000000]))"
-        for number, (columns, value) in enumerate((('a', many), ('h', f'ROW({many})::holder'), ('v', "repeat(repeat('x', 100000), 10000)"))):
+        for number, (columns, value) in enumerate((('a', many), ('h', f'ROW({many})::holder'), ('d', many),
+                                                    ('m', many.replace('int', 'mood', 1)), ('v', "repeat(repeat('x', 100000), 10000)"))):
             db.sql(f"INSERT INTO t (id, {columns}) VALUES ('{way} {number}', {value})")
         db.sql(f"INSERT INTO t (id, a) VALUES ('{way} null', array_fill(NULL::int, ARRAY[1000])), ('{way} bytes', array_fill(1, ARRAY[1000]))")
         nested = 'ROW(' * depth + '1' + ')' * depth
         db.sql(f"INSERT INTO t (id, c) VALUES ('{way} deep', {nested})")
 
     insert('copy')
-    start_and_wait(db, CUSTOM + select_all('t'))
+    db.deploy(CUSTOM + select_all('t'))
+    db.start()
+    with own_memory(db, 100_000_000):
+        db.wait_served()
     pid = db.status()[0]['pid']
-    insert('stream')
-    db.wait()
+    # the server's own decoding allocates the gigabyte once
+    with own_memory(db, 1_100_000_000):
+        insert('stream')
+        db.wait()
     got = rows(db, 't')
     equal(sorted(got), [f'{way} {what}' for way in ('copy', 'stream') for what in ('bytes', 'null')])
     equal(got['copy null']['a'], '[' + ','.join(['null'] * 1000) + ']')
-    equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (8, pid))
+    equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (12, pid))
 
 
 # ---------------------------------------------------------------- settings and encodings
