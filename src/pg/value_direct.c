@@ -357,6 +357,9 @@ array_value(const RowConversion *conversion, const ColumnConversion *column, Dat
 
 /* ---------------------------------------------------------------- sizes */
 
+/* the nulls of one with so few bytes do not matter */
+#define SMALL_ARRAY		256
+
 /*
  * A null in an array takes a bit, or nothing where there are many, and five bytes
  * as text.  Only the array's head is detoasted.
@@ -365,12 +368,14 @@ static Size
 array_expansion(Datum datum)
 {
 	int32		head_size = (int32) (sizeof(ArrayType) + 2 * MAXDIM * sizeof(int));
-	ArrayType  *array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, head_size);
+	ArrayType  *array;
 	int			ndim;
 	int			count;
 	Size		bits;
 
-	/* a slice's length is without the header */
+	if (toast_raw_datum_size(datum) < SMALL_ARRAY)
+		return 0;
+	array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, head_size);
 	if (VARSIZE(array) < sizeof(ArrayType) || !ARR_HASNULL(array))
 		return 0;
 	ndim = ARR_NDIM(array);

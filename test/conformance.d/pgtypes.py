@@ -97,23 +97,39 @@ def timestamptz_in_utc(text, context):
     return f'{date}T{clock}{fraction}Z'
 
 
-def shows_zone(case, utc_text):
+TIMESTAMP = re.compile(r'-?infinity|NULL|\d+-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-][\d:]+(?: BC)?')
+
+
+def shows_zone(text, utc_text):
     """Whether the service's value of a timestamptz depends on the session's zone (the bad cases of 10.3)."""
-    def year(text):
-        return text[:text.index('-', 1)] if text[0].isdigit() else '', 'BC' in text
-    far = [t for t in (case['pg_text'], utc_text) if len(year(t)[0]) > 4 or year(t)[1]]
-    return bool(re.search(r'[+-]\d\d:\d\d:\d\d( BC)?$', case['pg_text']) or far)
+    far = [t for t in (text, utc_text) if 'BC' in t or len(t.partition('-')[0]) > 4]
+    return bool(re.search(r'[+-]\d\d:\d\d:\d\d( BC)?$', text) or (far and text[0].isdigit()))
+
+
+def in_utc(case, context, text, utc_text):
+    """The expected text, a timestamptz or JSON of several, as it is in a session in UTC; None for NULL."""
+    printed, utc = TIMESTAMP.findall(case['pg_text']), TIMESTAMP.findall(utc_text)
+    if not any(shows_zone(p, u) for p, u in zip(printed, utc)):
+        return text
+    values = json.loads(text) if text is not None and text[0] in '[{' else [text]
+    places = [k for k in values if not k.endswith('_exclusive')] if isinstance(values, dict) else range(len(values))
+    check(len(places) == len(printed) == len(utc), f'{case["id"]}: what it would be in UTC is not known')
+    for place, p, u in zip(places, printed, utc):
+        if shows_zone(p, u):
+            values[place] = timestamptz_in_utc(u, context)
+    return values[0] if text is None or text[0] not in '[{' else json.dumps(values, separators=(',', ':'), ensure_ascii=False)
 
 
 def utc_expected(case, context, utc_text):
     expected = case['expected'].get(context) or case['expected'][fallback(context)]
     if case.get('session_timezone', 'UTC') == 'UTC' or 'value' not in expected:
         return expected
-    if expected['value'] == {'text': case['pg_text']}:
+    value = expected['value']
+    if value == {'text': case['pg_text']}:
         return {'value': {'text': utc_text}, 'json': json.dumps(utc_text, ensure_ascii=False)}
-    if case['pg_type'] == 'timestamptz' and shows_zone(case, utc_text):
-        value = timestamptz_in_utc(utc_text, context)
-        return {'value': value and {'text': value}, 'json': json.dumps(value)}
+    if value is None or 'text' in value:
+        text = in_utc(case, context, value and value['text'], utc_text)
+        return {'value': text and {'text': text}, 'json': json.dumps(text, ensure_ascii=False)}
     return expected
 
 

@@ -200,6 +200,31 @@ def user_types(frame):
         frame.both_ways(schema, config + select_all('t'), values, {G: {('t', i): row for i, row in expected.items()}})
 
 
+@case('geometries, where PostGIS is there')
+def geometries(frame):
+    if not frame.cluster.value("SELECT count(*) FROM pg_available_extensions WHERE name = 'postgis'"):
+        print('    PostGIS is not installed: nothing was tested')
+        return
+    value = """ST_GeomFromEWKT('SRID=4326;POINT(1.5 2)'), ARRAY['LINESTRING(0 0,1 1)'::geometry, NULL, 'POINT Z (1 2 3)'],
+        'POINT(9.25 -3)', ST_Dump('MULTIPOINT(3 4)'::geometry)"""
+    query = 'SELECT *, st_asgeojson(g) AS json, st_x(p) AS x, st_astext(geog) AS text FROM t'
+    point, line, third = (frame.cluster.value(f"SELECT encode({make}, 'hex')") for make in (
+        r"'\x0101000020e6100000000000000000f83f0000000000000040'::bytea",
+        r"'\x010200000002000000' || decode(repeat('00', 16), 'hex') || decode(repeat('000000000000f03f', 2), 'hex')",
+        r"'\x0101000080000000000000f03f00000000000000400000000000000840'::bytea"))
+    dumped = '0101000000000000000000084000000000000010' + '40'
+    geog = '0101000020e61000000000000000802240000000000000' + '08c0'
+    raw = {'gs': f'{{{line}:NULL:{third}}}'.upper(), 'd': f'({{1}},{dumped})'}
+    read = {'gs': f'["{line}",null,"{third}"]'.upper().replace('NULL', 'null'), 'd': f'{{"path":[1],"geom":"{dumped}"}}'}
+    for config, expected in (('', raw), (CUSTOM, read)):
+        frame.both_ways('CREATE EXTENSION postgis; CREATE TABLE t (id text PRIMARY KEY, g geometry, gs geometry[],'
+                        ' p geometry(Point), d geometry_dump, geog geography)', config + global_rules(query),
+                        [f"INSERT INTO t SELECT 'a', {value}, 'POINT(9.25 -3)'"],
+                        {G: {('t', 'a'): {'id': 'a', 'g': point.upper(), 'p': '0101000000000000000080224000000000000008C0',
+                                          'geog': geog.upper(), 'json': '{"type":"Point","coordinates":[1.5,2.0]}', 'x': 9.25,
+                                          'text': 'POINT(9.25 -3)', **expected}}})
+
+
 @case('values at their limits: deep composites, nulls in arrays, a gigabyte, and rows behind them')
 def limits(frame):
     depth = 30
