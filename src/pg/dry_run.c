@@ -249,26 +249,26 @@ output_evaluated(DryRun *run, Datum key, const EvaluatedRow *evaluated, const Ro
 
 /* ---------------------------------------------------------------- one row */
 
-/* The row's values, or the key of one that is too large. */
-static bool
+/* The row's values, or the key of one that is rejected. */
+static RowValueResult
 convert_row(DryRun *run, HeapTuple tuple, TupleDesc desc, SyncValue *values, Datum *key)
 {
 	Datum	   *datums = palloc(sizeof(Datum) * Max(desc->natts, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
 	bool		out_of_line;
-	bool		fits;
+	RowValueResult result;
 	bool		has_key;
 	int			settings = row_conversion_settings_begin();
 
 	heap_deform_tuple(tuple, desc, datums, nulls);
-	fits = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
-					   run->row_arena, values, &out_of_line) != ROW_TOO_LARGE;
-	has_key = fits ||
+	result = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
+						 run->row_arena, values, &out_of_line);
+	has_key = result == ROW_COMPLETE ||
 		row_convert_some(run->conversion, datums, nulls, run->row_type.identity,
 						 run->row_type.identity_count, run->limit, run->row_arena, values);
 	row_conversion_settings_end(settings);
 	*key = has_key ? key_datum(run, values) : (Datum) 0;
-	return fits;
+	return result;
 }
 
 static void
@@ -279,8 +279,12 @@ evaluate_row(DryRun *run, HeapTuple tuple, TupleDesc desc)
 	EvaluatedRow evaluated;
 	RowError   *errors;
 	Datum		key;
+	RowValueResult result = convert_row(run, tuple, desc, values, &key);
 
-	if (!convert_row(run, tuple, desc, values, &key))
+	if (result == ROW_FAILED)
+		output_message(run, "error", key,
+					   psprintf("%s: the row is not replicated", run->conversion->failure));
+	else if (result == ROW_TOO_LARGE)
 		output_message(run, "error", key,
 					   psprintf("the row is larger than pgsync.row_limit (%zu kB): it is not replicated",
 								run->limit / 1024));

@@ -15,6 +15,7 @@
  *-------------------------------------------------------------------------
  */
 #include "worker.h"
+#include "value.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -26,8 +27,6 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_enum.h"
-#include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -62,6 +61,8 @@ invalidate_relation(Datum arg, Oid relid)
 		relation_cache_invalidate_all();
 		return;
 	}
+	if (type_shape_depends_on(relid))
+		relation_cache_invalidate_all();
 	entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
 	if (entry != NULL)
 		entry->valid = false;
@@ -156,39 +157,14 @@ relation_note_rewritten(Worker *worker, Oid relid)
 /* ---------------------------------------------------------------- shape */
 
 /*
- * Labels of an enum, by oid: a renamed one changes what rows print, an added one
- * changes no row.
- */
-static void
-append_enum_labels(StringInfo signature, int attnum, Oid type)
-{
-	Relation	catalog = table_open(EnumRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(type));
-	scan = systable_beginscan(catalog, EnumTypIdLabelIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
-
-		appendStringInfo(signature, "%d enum %u %s -\n", attnum, form->oid,
-						 quote_literal_cstr(NameStr(form->enumlabel)));
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-}
-
-/*
  * A line for each column: number, name, type, modifier, and "m" if older rows have
- * a value that is not in them (a non-null default); and one for each label of its
- * enum.  Names are quoted, so that a line break in one is no line of its own.
+ * a value that is not in them (a non-null default); and those of the types that
+ * are in it.
  */
 static char *
 relation_signature(TupleDesc desc, const RelationEntry *entry)
 {
+	TypeShape	types = {.names = entry->conversion->custom_types};
 	StringInfoData signature;
 
 	initStringInfo(&signature);
@@ -196,17 +172,13 @@ relation_signature(TupleDesc desc, const RelationEntry *entry)
 	{
 		ColumnConversion *column = &entry->conversion->columns[i];
 		Form_pg_attribute attribute = TupleDescAttr(desc, column->attnum - 1);
-		char	   *name = quote_literal_cstr(NameStr(attribute->attname));
 
-		for (char *c = name; *c != '\0'; c++)
-			if (*c == '\n')
-				*c = '\r';
-		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum, name,
-						 attribute->atttypid, attribute->atttypmod,
-						 attribute->atthasmissing ? "m" : "-");
-		if (get_typtype(column->type) == TYPTYPE_ENUM)
-			append_enum_labels(&signature, column->attnum, column->type);
+		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum,
+						 shape_name(NameStr(attribute->attname)), attribute->atttypid,
+						 attribute->atttypmod, attribute->atthasmissing ? "m" : "-");
+		append_type_shape(&signature, &types, attribute->atttypid);
 	}
+	list_free(types.types);
 	return signature.data;
 }
 

@@ -18,6 +18,7 @@
 #include "pgsync.h"
 
 #include "access/tupdesc.h"
+#include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "replication/logical.h"
 #include "replication/reorderbuffer.h"
@@ -75,13 +76,18 @@ extern BackendCall *backend_call(Size arg_size);
 typedef struct ColumnConversion
 {
 	int			attnum;			/* from 1 */
+	const char *name;
 	Oid			type;			/* domains replaced by their base type where rules say so */
-	int32		typmod;
 	int16		typlen;
-	char		kind;			/* rowvalue.c */
+	char		kind;			/* value.h */
+	bool		guarded;		/* the output function can fail on a value, */
+	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		too_deep;		/* its parts are in one another more often than can be printed */
+	bool		holds_arrays;	/* is one, or has one in it */
 	Oid			output_function;
-	bool		output_is_builtin;
-	struct ColumnConversion *element;	/* arrays */
+	FmgrInfo	output;			/* of a base type that is built in */
+	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
+	struct ColumnConversion *element;	/* arrays from their internal form */
 } ColumnConversion;
 
 typedef struct RowConversion
@@ -89,15 +95,20 @@ typedef struct RowConversion
 	int			count;
 	ColumnConversion *columns;	/* not dropped ones, in attribute order */
 	Oid			owner;			/* runs output functions that are not built in */
+	bool		custom_types;
 	bool		iso8601;
 	int			fraction_digits;	/* of timestamps when iso8601: 0, 3 or 6 */
+	char	   *failure;		/* why the last row failed: ROW_FAILURE_SIZE bytes */
 } RowConversion;
+
+#define ROW_FAILURE_SIZE	256
 
 typedef enum RowValueResult
 {
 	ROW_COMPLETE,
 	ROW_INCOMPLETE,				/* unchanged out-of-line values are missing */
-	ROW_TOO_LARGE				/* a value exceeds the limit: nothing was converted */
+	ROW_TOO_LARGE,				/* a value exceeds the limit: nothing was converted */
+	ROW_FAILED					/* a value has no text, or it cannot be used: see failure */
 } RowValueResult;
 
 /* made in the current memory context */
@@ -117,7 +128,7 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
 /*
  * Only the given positions (identity columns); they are never out of line.  False:
- * together they are over the limit, and nothing was converted.
+ * together they are over the limit, or one of them fails.
  */
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,

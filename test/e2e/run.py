@@ -26,6 +26,7 @@ import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
 import toast                            # noqa: E402, F401
 import transactions                     # noqa: E402, F401
+import user_types                       # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 
