@@ -102,7 +102,7 @@ class Steps:
         if session.open:
             if session.savepoints and self.random.random() < 0.5:
                 self.control(session, f'ROLLBACK TO {session.savepoints[-1][0]}')
-                session.back_to(-1)
+                session.back_to(len(session.savepoints) - 1)
             else:
                 self.control(session, 'ROLLBACK')
                 session.forget()
@@ -264,14 +264,14 @@ class Steps:
     def ids(self, s, table, only=True):
         held = self.others(s, 2)
         s.cursor.execute(f'SELECT id FROM {"ONLY " if only and not table.is_root else ""}{table.full_name} ORDER BY id LIMIT 200')
-        return [row[0] for row in s.cursor.fetchall() if (table.oid, row[0]) not in held]
+        return [row[0] for row in s.cursor.fetchall() if row[0] not in held]
 
     def row(self, s, table):
         found = self.ids(s, table)
         if not found:
             raise Refused
         row_id = self.random.choice(found)
-        s.rows.add((table.oid, row_id))
+        s.rows.add(row_id)
         return row_id
 
     def some_n(self, cat, table):
@@ -332,7 +332,7 @@ class Steps:
             row[column.name] = self.value(s, cat, table, column, values)
             if row[column.name] is not None:
                 self.note(s, self.types, type_group(short(column.type_name)))
-        s.rows.add((table.oid, row.get('id')))
+        s.rows.add(row.get('id'))
         return row
 
     def count_rows(self, s, cat, table, what, number=1):
@@ -405,12 +405,10 @@ class Steps:
         existing = self.ids(s, table)
         if existing and self.random.random() < 0.7:
             row['id'] = self.random.choice(existing)
-            s.rows.add((table.oid, row['id']))
-            if 'k' in found[0].columns:
-                s.cursor.execute(f'SELECT k::text, n::text FROM {table.full_name} WHERE id = %s', (row['id'],))
-                row['k'], n = s.cursor.fetchone()
-                if table.is_root or table.is_partition:
-                    row['n'] = n
+            s.rows.add(row['id'])
+            s.cursor.execute(f'SELECT {", ".join(quote(c) + "::text" for c in found[0].columns)} FROM {table.full_name} WHERE id = %s',
+                             (row['id'],))
+            row.update(zip(found[0].columns, s.cursor.fetchone()))      # or there would be two rows of one id
         names = [n for n in row if n not in found[0].columns]
         arbiter = ', '.join(map(quote, found[0].columns))
         action = 'DO NOTHING' if self.random.random() < 0.3 or not names else \
@@ -444,11 +442,11 @@ class Steps:
         if not table.column('big') or table.column('big').type_name != 'text':
             raise Refused
         s.cursor.execute(f'SELECT id FROM {table.full_name} WHERE length(big) > 2000 ORDER BY id')
-        found = [row[0] for row in s.cursor.fetchall() if (table.oid, row[0]) not in self.others(s, 2)]
+        found = [row[0] for row in s.cursor.fetchall() if row[0] not in self.others(s, 2)]
         if not found:
             raise Refused
         row = self.random.choice(found)
-        s.rows.add((table.oid, row))
+        s.rows.add(row)
         text = self.changed(s, cat, table, self.values(s), 1)
         if self.run(s, f'UPDATE {table.full_name} SET {text} WHERE id = {literal(row)}'):
             self.count_rows(s, cat, table, kind)
@@ -469,7 +467,7 @@ class Steps:
 
     def dml_key_change(self, s, cat, table, kind):
         row, new = self.row(s, table), self.fresh_id()
-        s.rows.add((table.oid, new))
+        s.rows.add(new)
         more = ''
         if table.column('k') and self.random.random() < 0.4:
             self.serial += 1
@@ -482,7 +480,7 @@ class Steps:
         if len(found) < 2:
             raise Refused
         a, b = self.random.sample(found, 2)
-        s.rows.update({(table.oid, a), (table.oid, b)})
+        s.rows.update({a, b})
         spare = self.fresh_id()
         if 'deferrable' in table.identity_kind():
             sql = (f'UPDATE {table.full_name} SET id = CASE id WHEN {literal(a)} THEN {literal(b)} ELSE {literal(a)} END'
@@ -503,7 +501,7 @@ class Steps:
         if len(found) < 4:
             raise Refused
         found = self.random.sample(found, len(found) // 3)
-        s.rows.update((table.oid, row) for row in found)
+        s.rows.update(found)
         if self.run(s, f'DELETE FROM {table.full_name} WHERE id IN ({", ".join(map(literal, found))})'):
             self.count_rows(s, cat, table, kind, len(found))
 
