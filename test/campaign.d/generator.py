@@ -25,6 +25,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 import psycopg2                                                 # noqa: E402
 
+import gen_ddl                                                  # noqa: E402
+import gen_dml                                                  # noqa: E402
 import gen_steps                                                # noqa: E402
 import gen_tables                                               # noqa: E402
 import oracle                                                   # noqa: E402
@@ -89,7 +91,8 @@ def row_difference(got, expected, limit=8):
             continue
         for name in sorted(set(mine) | set(other)):
             if mine.get(name) != other.get(name):
-                lines.append(f'{key!r}, column {name!r}: got {shorten(mine.get(name), 300)}, expected {shorten(other.get(name), 300)}')
+                lines.append(f'{key!r}, column {name!r}: got {shorten(mine.get(name), 300)}, '
+                             f'expected {shorten(other.get(name), 300)}')
     return '\n'.join(lines[:limit] + ([f'... and {len(lines) - limit} more'] if len(lines) > limit else []))
 
 
@@ -179,7 +182,7 @@ class World:
         session = self.steps.sessions[0]
         with self.db.connect() as c, c.cursor() as cursor:
             tables = [t for t in gen_tables.Catalog(cursor).tables if not t.is_root and not t.name.startswith('hold')]
-        for table in tables:
+        for table in tables * 2:
             self.steps.insert_into(session, table.full_name)
             session.forget()
 
@@ -216,14 +219,15 @@ class World:
 
     def until_catching_up(self):
         """Open transactions may stand in the way of a stream that had to begin again."""
-        deadline = time.monotonic() + SETTLED
-        while time.monotonic() < deadline:
+        start = time.monotonic()
+        while time.monotonic() < start + SETTLED:
             s = self.newest()
             if s and s['phase'] in ('catching up', 'streaming'):
                 return
             # or catching up would be over before it is seen
-            self.proxy.delay(0.004 if s and s['phase'] == 'copying' and 0 < (s['copy_tables_total'] or 0) <= (s['copy_tables_done'] or 0) + 1 else 0)
-            if s and s['waits_for']:
+            at_last = s and s['phase'] == 'copying' and 0 < (s['copy_tables_total'] or 0) <= (s['copy_tables_done'] or 0) + 1
+            self.proxy.delay(0.004 if at_last else 0)
+            if s and s['waits_for'] or time.monotonic() > start + 3:
                 self.steps.quiesce()
             time.sleep(0.003)
         raise Failed(f'no stream catches up: {self.status()}')
@@ -278,8 +282,8 @@ class World:
             fresh = self.deploy(self.rules)
             check(self.settle() >= fresh, 'the fresh stream is served')
         for what, before, now in (('buckets', stored, self.reduced()), ('lookups', lookups, self.lookups())):
-            check(before == now, lambda: f'edition {self.rules.edition}: {what} as stored (got) differ from a fresh stream\'s (expected):\n'
-                  + row_difference(before, now))
+            check(before == now, lambda: f'edition {self.rules.edition}: {what} as stored (got) differ from those of a fresh stream '
+                  '(expected):\n' + row_difference(before, now))
 
     def lookups(self):
         now = self.db.served()
@@ -357,7 +361,8 @@ class Totals:
         self.deployments += world.deployments
 
     def show(self, options):
-        kinds = [('DDL', options.ddl, self.counts), ('DML', list(gen_steps.DML), self.counts), ('transactions', TRANSACTIONS, self.counts),
+        kinds = [('DDL', options.ddl, self.counts), ('DML', list(gen_dml.DML), self.counts),
+                 ('transactions', TRANSACTIONS, self.counts),
                  ('changes by identity', gen_tables.IDENTITIES + ['partition'], self.identities),
                  ('values by type', gen_tables.GROUPS, self.types)]
         missing = []
@@ -395,16 +400,16 @@ def more_arguments(parser):
 
 
 def chosen_ddl(text):
-    groups = {'all': gen_steps.ALL_DDL, 'plain': gen_steps.PLAIN_DDL, 'copying': gen_steps.PLAIN_DDL + gen_steps.COPYING_DDL}
+    groups = {'all': gen_ddl.ALL_DDL, 'plain': gen_ddl.PLAIN_DDL, 'copying': gen_ddl.PLAIN_DDL + gen_ddl.COPYING_DDL}
     kinds, without = [], set()
     for word in text.split(','):
         if word.startswith('-'):
             without.add(word[1:])
         else:
             kinds += groups.get(word, [word])
-    unknown = (set(kinds) | without) - set(gen_steps.ALL_DDL)
+    unknown = (set(kinds) | without) - set(gen_ddl.ALL_DDL)
     if unknown:
-        sys.exit(f'generator: no such DDL: {sorted(unknown)}; there are: {", ".join(gen_steps.ALL_DDL)}')
+        sys.exit(f'generator: no such DDL: {sorted(unknown)}; there are: {", ".join(gen_ddl.ALL_DDL)}')
     return [k for k in kinds if k not in without]
 
 

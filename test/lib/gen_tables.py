@@ -45,6 +45,10 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
+class Refused(Exception):
+    """The kind has nothing to work on now."""
+
+
 class Column:
     def __init__(self, name, type_oid, type_name, not_null, generated, inherited):
         self.name, self.type, self.type_name = name, type_oid, type_name
@@ -380,3 +384,51 @@ class Rules:
                   for q in everything_queries() if 'hold' not in q]
         lines += ['  some:', "    query: SELECT t1.* FROM t1 JOIN t0 ON t0.grp = t1.grp WHERE t0.id = auth.user_id() AND t1.n > 3"]
         return '\n'.join(lines) + '\n'
+
+
+# ---------------------------------------------------------------- words
+
+def short(type_name):
+    """The catalog's long names of types as gen_tables spells them."""
+    base, brackets = (type_name[:-2], '[]') if type_name.endswith('[]') else (type_name, '')
+    base = LONG.get(base.split('(')[0], base.split('(')[0])
+    if base.startswith(('timestamp', 'time', 'interval')):
+        base = {'timestamp with time zone': 'timestamptz', 'timestamp without time zone': 'timestamp', 'time with time zone': 'timetz',
+                'time without time zone': 'time', 'interval': 'interval'}.get(without_precision(type_name.removesuffix('[]')), base)
+    return base + brackets
+
+
+def without_precision(name):
+    head, bracket, tail = name.partition('(')
+    return head + tail.partition(')')[2] if bracket else name
+
+
+LONG = {'boolean': 'bool', 'smallint': 'int2', 'integer': 'int4', 'bigint': 'int8', 'real': 'float4', 'double precision': 'float8',
+        'character varying': 'varchar', 'character': 'bpchar', 'bit varying': 'varbit'}
+
+
+def fitted(column, text):
+    """Cut to the column's length."""
+    if text is None:
+        return None
+    name = column.type_name
+    if name.startswith(('character(', 'character varying(')):
+        return text[:int(name[name.index('(') + 1:name.index(')')])]
+    if name.startswith('bit(') and not name.endswith('[]'):
+        size = int(name[4:-1])
+        return (text * size)[:size]
+    if name.startswith('numeric('):
+        return '1.25' if text in ('Infinity', '-Infinity') or len(text) > 9 else text
+    return text
+
+
+def constant(column, text):
+    return f'{literal(text)}::{column.type_name}' if text is not None and column.type_name not in ('text', 'integer') else literal(text)
+
+
+def copy_text(text):
+    if text is None:
+        return '\\N'
+    return text.replace('\\', '\\\\').replace('\t', '\\t').replace('\n', '\\n').replace('\r', '\\r')
+
+
