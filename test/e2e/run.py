@@ -17,6 +17,7 @@ import failover                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
 import parts                            # noqa: E402, F401
+import recopy                           # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
