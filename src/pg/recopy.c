@@ -53,7 +53,7 @@
 #include "utils/timestamp.h"
 
 /* part of "pgsync.copy_chunk_size" that a chunk takes: commits wait for one at most */
-#define CHUNK_PART			4
+#define CHUNK_PART			8
 
 /* changed keys that are kept before the chunk is read; beyond, it begins again */
 #define MAX_KEYS			100000
