@@ -130,6 +130,23 @@ recopy_has_begun(const KnownTable *known)
 		(recopy.state != RECOPY_IDLE && recopy.known == known);
 }
 
+/*
+ * Will the table's copy bring every row as it was changed up to here?  A first chunk that
+ * is not read yet begins again for that: what it waits for may take long, and the stream
+ * would wait, too, for a row to be read.
+ */
+bool
+recopy_covers_past(const KnownTable *known)
+{
+	if (recopy.state == RECOPY_WAITING && recopy.known == known && known->doc.next_tid == 0 &&
+		known->start == NULL)
+	{
+		recopy.is_void = true;
+		return true;
+	}
+	return !recopy_has_begun(known);
+}
+
 static void
 end_chunk(void)
 {
