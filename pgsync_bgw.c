@@ -51,6 +51,9 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 
 #define ROW_LOG_INTERVAL_MS	10000
 
+/* before decoding is tried again that failed within the server */
+#define SERVER_ERROR_DELAY_MS	30000
+
 /* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
 /* ... then for the stream's lock to be given back ... */
@@ -534,6 +537,22 @@ run(Worker *worker)
 	stream_changes(worker);
 }
 
+/*
+ * Decoding of some minor releases collects invalidations without end, until they do not
+ * fit into one piece of memory.  Whoever begins anew reads all of that WAL again.
+ */
+static void
+explain_server_error(Worker *worker, ErrorData *error)
+{
+	if (worker->decoding == NULL || error->hint != NULL || error->message_id == NULL ||
+		strcmp(error->message_id, "invalid memory alloc request size %zu") != 0)
+		return;
+	error->hint = "The server's logical decoding asked for more memory than it can have, which is a known fault of some minor releases: update PostgreSQL to the latest minor release.";
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	worker->entry->least_delay = SERVER_ERROR_DELAY_MS;
+	LWLockRelease(&worker->shared->lock);
+}
+
 /* Puts the error where status shows it; it is in the log already. */
 static void
 record_error(Worker *worker)
@@ -542,6 +561,7 @@ record_error(Worker *worker)
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	error = CopyErrorData();
+	explain_server_error(worker, error);
 	worker_entry_set_error(worker->shared, worker->entry,
 						   error->detail != NULL ?
 						   psprintf("%s: %s", error->message, error->detail) : error->message,

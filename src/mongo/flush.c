@@ -3,8 +3,8 @@
  * flush.c
  *	  The flush transaction (contract 4.1, design 5).
  *
- * Order of writes: op id sequence, operations and bucket state, row state,
- * source tables, stream document.  The sequence comes first because it is what
+ * Order of writes: op id sequence, operations and bucket state, row state, rejected
+ * rows, source tables, stream document.  The sequence comes first because it is what
  * every flush of a storage conflicts on: a loser loses nothing but that call.
  * A flush that has nothing but a new position is one update of the stream
  * document, without a transaction.
@@ -356,7 +356,8 @@ flush_body(MongoContext *context, void *arg, StorageError *error)
 	flush->last_op = 0;
 	if (flush->op_count > 0 && !write_operations(context, flush, error))
 		return false;
-	if (!write_states(context, flush, error) || !write_actions(context, flush, error))
+	if (!write_states(context, flush, error) || !rejected_write(context, flush, error) ||
+		!write_actions(context, flush, error))
 		return false;
 	flush_next_position(flush, flush->last_op);
 	return write_position(context, flush->writer, &flush->next, flush->checkpoint,
@@ -492,15 +493,27 @@ bool
 flush_write(Flush *flush, MongoContext *context, StorageError *error)
 {
 	bool		anything = flush->ops.count > 0 || flush->rows.touch_count > 0 ||
-		flush->point.action_count > 0;
+		flush->point.action_count > 0 || flush->point.verdict_count > 0;
 	bool		fence = flush->point.chunk_fence > flush->writer->position.no_checkpoint_before;
+	bool		ok;
 
+	if (!rejected_prepare(flush))
+	{
+		set_out_of_memory(error);
+		return false;
+	}
 	if (flush->single_row)
-		return write_in_parts(flush, context, error);
-	flush->first_op = 0;
-	flush->op_count = flush->ops.count;
-	flush->first_part = true;
-	if (!anything && !flush->point.commit && !fence)
-		return true;			/* nothing to write, no position to store */
-	return write_once(flush, context, anything, error);
+		ok = write_in_parts(flush, context, error);
+	else
+	{
+		flush->first_op = 0;
+		flush->op_count = flush->ops.count;
+		flush->first_part = true;
+		/* perhaps there is nothing to write, and no position to store */
+		ok = (!anything && !flush->point.commit && !fence) ||
+			write_once(flush, context, anything, error);
+	}
+	if (ok)
+		rejected_advance(flush);
+	return ok;
 }

@@ -34,6 +34,7 @@ flush_init(Flush *flush, Writer *writer)
 	flush->point.item = writer->item;
 	flush->point.open_transaction = writer->open_transaction;
 	flush->point.chunk = writer->chunk;
+	flush->point.keyless = writer->keyless;
 }
 
 /* Guard set.  The memory for what is collected. */
@@ -293,12 +294,14 @@ apply_item(Flush *flush, const WriteItem *item)
 	{
 		case WRITE_BEGIN:
 			point->open_transaction = item->lsn;
+			point->keyless = 0;
 			break;
 		case WRITE_TABLE:
 			flush_add_action(flush, TABLE_STORE, item->table_doc, &item->table_doc->id);
 			break;
 		case WRITE_CHUNK_BEGIN:
 			point->chunk = item->lsn;
+			point->keyless = 0;
 			break;
 		case WRITE_CHUNK_END:
 			if (item->table_doc != NULL)

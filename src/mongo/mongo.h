@@ -295,6 +295,30 @@ typedef struct StorageRecordError
 extern void storage_record_error(MongoContext *context, void *arg, StorageError *error);
 
 /*
+ * Rows that could not be stored as they are, of all streams that are bound to self: of
+ * each the latest 1,000, as long as they are not stored well or deleted.
+ */
+typedef struct ListedRejectedRow
+{
+	int32_t		stream_id;
+	const char *schema;			/* NULL: not told; so the other texts */
+	const char *table;
+	const char *key;			/* NULL: too large itself, or the table has none */
+	const char *reason;
+	uint64_t	lsn;			/* end of the transaction, or the fence of the copy's chunk */
+	int64_t		time_ms;		/* Unix time */
+} ListedRejectedRow;
+
+typedef struct StorageListRejected
+{
+	SourceIdentity self;		/* in */
+	SyncArena  *arena;			/* in: result goes here */
+	size_t		count;			/* out */
+	ListedRejectedRow *rows;
+} StorageListRejected;
+extern void storage_list_rejected(MongoContext *context, void *arg, StorageError *error);
+
+/*
  * Binds streams to self although they were bound elsewhere (pgsync_adopt):
  * stream_id, or 0 for all that are not TERMINATED and have a binding.  Does not
  * open them: stream stays NULL.  STORAGE_LOCK_LOST while one is still held there.

@@ -282,6 +282,7 @@ extern void append_state_in(bson_t *filter, const StreamState *states, int count
 /* ours; the API does not read them */
 #define COLLECTION_BINDINGS		"pgsync_streams"
 #define COLLECTION_PROGRESS		"pgsync_tables"
+#define COLLECTION_REJECTED		"pgsync_rejected_rows"
 #define COLLECTION_ROW_STATE	"pgsync_row_state"	/* stem: one per stream */
 
 /* Creates a collection; it may exist. */

@@ -28,6 +28,16 @@ note_row_error(Flush *flush, const SourceTable *table, const char *reason)
 				table->schema, table->name, name[0] != '\0' ? ", row " : "", name, reason);
 }
 
+/* The row being applied is not stored as it is: counted once, and named. */
+static void
+reject_row(Flush *flush, const SourceTable *table, const char *reason)
+{
+	if (flush->rejected == NULL)
+		flush->point.counts.rejected_rows++;
+	flush->rejected = reason;
+	note_row_error(flush, table, reason);
+}
+
 /*
  * What may be stored of an evaluated row: entries that are too large are left
  * out, so that what was stored of them before is removed (design 5, "Poison
@@ -67,25 +77,26 @@ storable_row(Flush *flush, const SourceTable *table, const EvaluatedRow *row)
 			kept.parameter_rows[kept.parameter_row_count++] = *in;
 	}
 	if (rejected)
-	{
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row is larger than 15 MiB and was left out");
-	}
+		reject_row(flush, table, "a row is larger than 15 MiB and was left out");
 	return kept;
 }
 
 static void
 count_evaluation_errors(Flush *flush, const SourceTable *table, const EvaluatedRow *row)
 {
+	const char *reason = row->error != NULL ? row->error->message : "a query failed";
+
 	if (row->error_count == 0)
 		return;
 	/* the row itself is too large, not a query that failed on it */
 	if (row->error != NULL && row->error->code == SYNC_ERROR_LIMIT &&
 		row->bucket_row_count == 0 && row->parameter_row_count == 0)
-		flush->point.counts.rejected_rows++;
+		reject_row(flush, table, reason);
 	else
+	{
 		flush->point.counts.evaluation_errors += row->error_count;
-	note_row_error(flush, table, row->error != NULL ? row->error->message : "a query failed");
+		note_row_error(flush, table, reason);
+	}
 }
 
 /* Moves a row from its present state to nowhere. */
@@ -97,6 +108,7 @@ remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key)
 	bool		exists;
 	RowState   *old = row_map_state(&flush->rows, entry, &exists);
 
+	rejected_clear(flush, &id);
 	if (!exists)
 		return;
 	(void) bucket_ops_move(&flush->ops, table, key, old, NULL);
@@ -123,13 +135,14 @@ put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const Eval
 		/* in more buckets than can be remembered */
 		flush->ops.count = before;
 		flush->ops.bytes = before_bytes;
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row is in too many buckets and was left out");
+		reject_row(flush, table, "a row is in too many buckets and was left out");
 		if (exists)
 			(void) bucket_ops_move(&flush->ops, &table->id, key, old, NULL);
 		row_map_touch(&flush->rows, entry, NULL);
 		return;
 	}
+	if (flush->rejected == NULL)
+		rejected_clear(flush, &id);
 	now->round = round;
 	/* without the copy an incomplete change leads to a re-read */
 	if (size + row_copy.len <= DOCUMENT_LIMIT)
@@ -248,8 +261,7 @@ apply_incomplete(Flush *flush, const RowChange *row)
 		if (flush->point.touch_count > 0 || flush->point.reread_count > 0)
 			return APPLY_STOP;
 		memset(&evaluated, 0, sizeof(evaluated));
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row takes too much memory and was left out");
+		reject_row(flush, table, "a row takes too much memory and was left out");
 	}
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
@@ -265,16 +277,14 @@ apply_incomplete(Flush *flush, const RowChange *row)
 	return APPLY_DONE;
 }
 
-ApplyResult
-apply_change(Flush *flush, const RowChange *row)
+static ApplyResult
+move_row(Flush *flush, const RowChange *row)
 {
 	const SourceTable *table = row->table;
 	const RowState *old;
 	RowId		id;
 	bool		exists;
 
-	flush->point.counts.rows++;
-	flush->row_name = row->name;
 	switch (row->kind)
 	{
 		case ROW_DELETE:
@@ -302,4 +312,18 @@ apply_change(Flush *flush, const RowChange *row)
 		remove_row(flush, &table->id, &row->before);
 	put_row(flush, table, &row->after, &row->row, row->row_copy, row->round);
 	return APPLY_DONE;
+}
+
+ApplyResult
+apply_change(Flush *flush, const RowChange *row)
+{
+	ApplyResult result;
+
+	flush->point.counts.rows++;
+	flush->row_name = row->name;
+	flush->rejected = NULL;
+	result = move_row(flush, row);
+	if (result == APPLY_DONE && flush->rejected != NULL)
+		rejected_add(flush, row, flush->rejected);
+	return result;
 }

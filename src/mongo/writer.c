@@ -413,6 +413,7 @@ advance_to(Writer *writer, const FlushPoint *point)
 	writer->item = point->item;
 	writer->open_transaction = point->open_transaction;
 	writer->chunk = point->chunk;
+	writer->keyless = point->keyless;
 }
 
 void
@@ -535,7 +536,8 @@ step_flush(Writer *writer, MongoContext *context, StorageError *error)
 
 /* What becomes of the table's document when the last row is removed. */
 static bool
-add_last_action(Flush *flush, const WriteItem *item)
+add_last_action(Flush *flush, const WriteItem *item, const SourceTableId *table,
+				int64_t kept_round)
 {
 	ArenaGuard	guard;
 	volatile bool ok = false;
@@ -544,9 +546,10 @@ add_last_action(Flush *flush, const WriteItem *item)
 	if (setjmp(guard.jump) == 0)
 	{
 		if (item->kind == WRITE_TABLE_DROP)
-			flush_add_action(flush, TABLE_REMOVE, NULL, &item->table_id);
+			flush_add_action(flush, TABLE_REMOVE, NULL, table);
 		else if (item->kind == WRITE_TABLE_SWEEP)
-			flush_add_action(flush, TABLE_STORE_LAST, item->table_doc, &item->table_doc->id);
+			flush_add_action(flush, TABLE_STORE_LAST, item->table_doc, table);
+		rejected_clear_table(flush, table, kept_round);
 		ok = true;
 	}
 	arena_guard_pop(flush->arena, &guard);
@@ -583,7 +586,7 @@ step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageErro
 	}
 	if (!flush_collect_removal(&flush, context, table, kept_round, &complete, error))
 		return false;
-	if (complete && !add_last_action(&flush, item))
+	if (complete && !add_last_action(&flush, item, table, kept_round))
 	{
 		storage_error_set(error, STORAGE_SERVER, "out of memory");
 		return false;
@@ -634,6 +637,8 @@ writer_step(Writer *writer, MongoContext *context)
 						  (int) writer->stream_id);
 		ok = false;
 	}
+	else if (!rejected_load(context, writer, &error))
+		ok = false;
 	else
 		switch (writer->item->kind)
 		{

@@ -9,6 +9,7 @@
  *		row_lookup.c	stored row state of the rows in it
  *		row_apply.c	what a changed row does
  *		row_map.c	row state within a flush
+ *		rejected.c	which rows could not be stored
  *		removal.c		a table's rows are removed, or those a copy did not find
  *		flush.c		the transaction
  *		checkpoint.c	positions, write checkpoints, activation
@@ -109,6 +110,36 @@ typedef struct WantedReread
 	SyncString	key;
 } WantedReread;
 
+/* a row that is not stored as it is; or, without a reason, one that is, or is gone */
+typedef struct RowVerdict
+{
+	RowId		id;
+	const char *reason;
+	const SourceTable *table;
+	const char *name;			/* NULL: not known */
+	uint64_t	lsn;
+	int64_t		round;
+} RowVerdict;
+
+/* one that is stored in pgsync_rejected_rows, or will be with the flush */
+typedef struct RejectedRow
+{
+	RowId		id;
+	int64_t		number;			/* grows: the lowest is the oldest */
+	int64_t		round;
+	int			verdict;		/* of the flush; -1: stored before it */
+} RejectedRow;
+
+#define REJECTED_ROWS_MAX	1000
+
+typedef struct RejectedRows
+{
+	bool		loaded;
+	size_t		count;
+	int64_t		last_number;
+	RejectedRow rows[REJECTED_ROWS_MAX];	/* by id */
+} RejectedRows;
+
 typedef struct FlushCounts
 {
 	int64_t		transactions;
@@ -130,6 +161,8 @@ typedef struct FlushPoint
 	size_t		touch_count;
 	size_t		action_count;
 	size_t		reread_count;
+	size_t		verdict_count;
+	uint64_t	keyless;		/* rejected rows without a key, in this transaction or chunk */
 	FlushCounts counts;
 	uint64_t	open_transaction;	/* end LSN of the source transaction we are in; or NONE */
 	uint64_t	chunk;			/* fence of the chunk we are in; or NONE */
@@ -165,7 +198,10 @@ typedef struct Flush
 	size_t		reread_capacity;
 	bool		single_row;		/* one row with more ops than a flush takes */
 	size_t		removed_to;		/* of what was read ahead for a removal */
+	RowVerdict *verdicts;
+	size_t		verdict_capacity;
 	const char *row_name;		/* of the row being applied; NULL: not known */
+	const char *rejected;		/* ... why it is not stored as it is; NULL: it is */
 	char		row_error[384];
 
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */
@@ -173,6 +209,9 @@ typedef struct Flush
 	size_t		op_count;
 	bool		first_part;		/* of a row in parts, or the only one */
 	bool		keep_old_state; /* not the last part: row state gets the union of old and new */
+	RejectedRow *rejected_rows; /* as they will be stored; NULL: as before */
+	size_t		rejected_count;
+	int64_t		rejected_number;
 	/* its result */
 	StreamPosition next;
 	bool		checkpoint;
@@ -231,6 +270,8 @@ typedef struct Removal
 	size_t		capacity;
 	size_t		at;				/* where the next flush goes on */
 	bool		exhausted;		/* no row follows them */
+	uint64_t	slice;			/* of a sweep: where the next one begins ... */
+	uint64_t	width;			/* ... and how wide it is; 0: not begun */
 } Removal;
 
 struct Writer
@@ -261,6 +302,8 @@ struct Writer
 	uint64_t	open_transaction;
 	uint64_t	chunk;
 	Removal		removal;
+	RejectedRows rejected;
+	uint64_t	keyless;
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
@@ -297,6 +340,15 @@ extern bool flush_collect_removal(Flush *flush, MongoContext *context,
 								  bool *complete, StorageError *error);
 extern void removal_advance(Writer *writer, const Flush *flush, bool complete);
 extern void removal_free(Writer *writer);
+
+/* rejected.c; guard must be set for those that return nothing */
+extern bool rejected_load(MongoContext *context, Writer *writer, StorageError *error);
+extern void rejected_add(Flush *flush, const RowChange *row, const char *reason);
+extern void rejected_clear(Flush *flush, const RowId *id);
+extern void rejected_clear_table(Flush *flush, const SourceTableId *table, int64_t kept_round);
+extern bool rejected_prepare(Flush *flush);
+extern bool rejected_write(MongoContext *context, Flush *flush, StorageError *error);
+extern void rejected_advance(const Flush *flush);
 
 /* flush.c: writes it, in as many transactions as it takes; durable on return */
 extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);

@@ -211,10 +211,16 @@ find_successor(Worker *worker, const KnownTable *known)
 	foreach(cell, worker->tables)
 	{
 		KnownTable *other = lfirst(cell);
+		RelationEntry *entry;
 
-		if (other != known && source_table_is_due(other) &&
-			strcmp(other->doc.schema, known->doc.schema) == 0 &&
-			strcmp(other->doc.name, known->doc.name) == 0 && entry_in_use(other) != NULL)
+		if (other == known || !source_table_is_due(other) ||
+			strcmp(other->doc.schema, known->doc.schema) != 0 ||
+			strcmp(other->doc.name, known->doc.name) != 0)
+			continue;
+		/* a partition that shares its root's name brings its own rows only */
+		entry = entry_in_use(other);
+		if (entry != NULL &&
+			(!entry->through_root || other->doc.relation_id == known->doc.relation_id))
 			return other;
 	}
 	return NULL;

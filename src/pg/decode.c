@@ -89,7 +89,7 @@ decode_begin_write(Worker *worker)
 
 /*
  * The key that identity columns give; false if they are too large to have been
- * stored under any setting: such a row is in no bucket.
+ * stored under any setting, or cannot be converted: such a row is in no bucket.
  */
 static bool
 key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, SyncValue *values,
@@ -103,11 +103,15 @@ key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, Syn
 }
 
 static void
-report_too_large(RelationEntry *entry, EvaluatedRow *row, SyncArena *arena)
+report_rejected(RowValueResult result, const RelationEntry *entry, EvaluatedRow *row,
+				SyncArena *arena)
 {
 	SyncError  *error = arena_new(arena, SyncError);
 
-	sync_error_set(error, SYNC_ERROR_LIMIT, "the row is larger than \"pgsync.row_limit\"");
+	if (result == ROW_FAILED)
+		sync_error_set(error, SYNC_ERROR_LIMIT, "%s", entry->conversion->failure);
+	else
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the row is larger than \"pgsync.row_limit\"");
 	memset(row, 0, sizeof(*row));
 	row->error_count = 1;
 	row->error = error;
@@ -156,14 +160,16 @@ complete_identity(RelationEntry *entry, const Datum *old_datums, const bool *old
 }
 
 /*
- * A row above the limit.  It is named by its identity alone; where that is too large,
- * as a whole row can be, it was never stored and is not now, and what remains of
- * the change is that the row left its former key.
+ * A row above the limit, or with a value that cannot be converted.  It is named by
+ * its identity alone; where that is too large, as a whole row can be, or cannot be
+ * converted, it was never stored and is not now, and what remains of the change is
+ * that the row left its former key.
  */
 static void
-reject_row(RelationEntry *entry, RowChange *change, Worker *worker, SyncArena *arena)
+reject_row(RowValueResult result, RelationEntry *entry, RowChange *change, Worker *worker,
+		   SyncArena *arena)
 {
-	report_too_large(entry, &change->row, arena);
+	report_rejected(result, entry, &change->row, arena);
 	if (entry->row_type.identity_count > 0 &&
 		!key_of_columns(entry, entry->datums, entry->nulls, entry->values, worker->scratch,
 						&change->after))
@@ -189,9 +195,9 @@ evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_null
 		old_datums = NULL;		/* it holds the key only */
 	result = row_convert(entry->conversion, entry->datums, entry->nulls, old_datums, old_nulls,
 						 limit, in_stream, worker->scratch, entry->values, &out_of_line);
-	if (result == ROW_TOO_LARGE)
+	if (result == ROW_TOO_LARGE || result == ROW_FAILED)
 	{
-		reject_row(entry, change, worker, arena);
+		reject_row(result, entry, change, worker, arena);
 		return true;
 	}
 	if (entry->row_type.identity_count > 0)

@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
@@ -62,9 +63,9 @@ longer_pause(long pause)
  * lock.  *pause: 0 at first.
  */
 void
-wait_for_other(Worker *worker, int pid, long *pause)
+wait_for_other(Worker *worker, const Blocker *blocker, long *pause)
 {
-	pg_atomic_write_u32(&worker->entry->waits_for_pid, pid);
+	show_blocker(worker, blocker);
 	*pause = longer_pause(*pause);
 	(void) storage_link_wait(worker->storage, *pause);
 	worker_collect(worker);
@@ -73,9 +74,18 @@ wait_for_other(Worker *worker, int pid, long *pause)
 }
 
 void
+show_blocker(Worker *worker, const Blocker *blocker)
+{
+	pg_atomic_write_u32(&worker->entry->waits_for_pid, blocker->pid);
+	pg_atomic_write_u32(&worker->entry->waits_for_xid, blocker->xid);
+}
+
+void
 waited_for_others(Worker *worker)
 {
-	pg_atomic_write_u32(&worker->entry->waits_for_pid, 0);
+	static const Blocker nobody = {0};
+
+	show_blocker(worker, &nobody);
 }
 
 /* What runs in another database writes no row of this one.  0: prepared, or over. */
@@ -147,9 +157,9 @@ list_stragglers(Stragglers *stragglers)
 }
 
 bool
-stragglers_are_over(Stragglers *stragglers, int *pid)
+stragglers_are_over(Stragglers *stragglers, Blocker *blocker)
 {
-	*pid = 0;
+	memset(blocker, 0, sizeof(*blocker));
 	if (stragglers->committing_count > 0 &&
 		HaveVirtualXIDsDelayingChkpt(stragglers->committing, stragglers->committing_count,
 									 DELAY_CHKPT_START))
@@ -160,13 +170,16 @@ stragglers_are_over(Stragglers *stragglers, int *pid)
 	for (; stragglers->xid_count > 0; stragglers->xid_count--)
 	{
 		TransactionId xid = stragglers->xids[stragglers->xid_count - 1];
+		int			pid;
 
 		if (!TransactionIdIsInProgress(xid))
 			continue;
-		*pid = BackendXidGetPid(xid);
-		if (!is_of_another_database(*pid))
-			return false;
-		*pid = 0;
+		pid = BackendXidGetPid(xid);
+		if (is_of_another_database(pid))
+			continue;
+		blocker->pid = pid;
+		blocker->xid = pid == 0 ? xid : InvalidTransactionId;
+		return false;
 	}
 	return true;
 }
@@ -179,20 +192,22 @@ void
 wait_for_stragglers(Worker *worker)
 {
 	Stragglers	stragglers;
+	Blocker		blocker;
 	long		pause = 0;
-	int			pid;
 
 	stragglers_begin(&stragglers);
-	while (!stragglers_are_over(&stragglers, &pid))
-		wait_for_other(worker, pid, &pause);
+	while (!stragglers_are_over(&stragglers, &blocker))
+		wait_for_other(worker, &blocker, &pause);
 	stragglers_free(&stragglers);
 	waited_for_others(worker);
 }
 
-/* Somebody who holds a lock that conflicts with reading; 0: not known. */
-int
+/* Somebody who holds a lock that conflicts with reading. */
+Blocker
 lock_holder(Oid relid)
 {
+	Blocker		blocker = {0};
+	bool		more;
 	VirtualTransactionId *holders;
 	LOCKTAG		tag;
 	PGPROC	   *proc = NULL;
@@ -200,15 +215,23 @@ lock_holder(Oid relid)
 
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
 	holders = GetLockConflicts(&tag, AccessShareLock, &count);
+	/* a prepared transaction keeps the number of the session that prepared it */
+	if (count > 0)
+		blocker.xid = TwoPhaseGetXidByVirtualXID(holders[0], &more);
+	if (count > 0 && !TransactionIdIsValid(blocker.xid))
+	{
 #if PG_VERSION_NUM >= 170000
-	if (count > 0 && holders[0].procNumber != INVALID_PROC_NUMBER)
-		proc = ProcNumberGetProc(holders[0].procNumber);
+		if (holders[0].procNumber != INVALID_PROC_NUMBER)
+			proc = ProcNumberGetProc(holders[0].procNumber);
 #else
-	if (count > 0 && holders[0].backendId != InvalidBackendId)
-		proc = BackendIdGetProc(holders[0].backendId);
+		if (holders[0].backendId != InvalidBackendId)
+			proc = BackendIdGetProc(holders[0].backendId);
 #endif
+	}
 	pfree(holders);
-	return proc != NULL ? proc->pid : 0;
+	if (proc != NULL)
+		blocker.pid = proc->pid;
+	return blocker;
 }
 
 /*
@@ -223,14 +246,14 @@ begin_reading(Worker *worker, Oid relid)
 
 	for (;;)
 	{
-		int			pid;
+		Blocker		blocker;
 
 		StartTransactionCommand();
 		if (ConditionalLockRelationOid(relid, AccessShareLock))
 			break;
-		pid = lock_holder(relid);
+		blocker = lock_holder(relid);
 		CommitTransactionCommand();
-		wait_for_other(worker, pid, &pause);
+		wait_for_other(worker, &blocker, &pause);
 	}
 	waited_for_others(worker);
 	return try_relation_open(relid, AccessShareLock);

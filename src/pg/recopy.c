@@ -194,9 +194,9 @@ look_later(Worker *worker, KnownTable *known)
 }
 
 static void
-show_wait(Worker *worker, int pid)
+show_wait(Worker *worker, Blocker blocker)
 {
-	pg_atomic_write_u32(&worker->entry->waits_for_pid, pid);
+	show_blocker(worker, &blocker);
 	recopy.waits = true;
 }
 
@@ -462,7 +462,7 @@ read_chunk(Worker *worker)
 static void
 wait_or_read(Worker *worker, TimestampTz now)
 {
-	int			pid;
+	Blocker		blocker;
 
 	if (now < recopy.next_look)
 		return;
@@ -471,12 +471,12 @@ wait_or_read(Worker *worker, TimestampTz now)
 		end_chunk();			/* begins again at the next step */
 		return;
 	}
-	if (stragglers_are_over(&recopy.stragglers, &pid))
+	if (stragglers_are_over(&recopy.stragglers, &blocker))
 	{
 		read_chunk(worker);
 		return;
 	}
-	show_wait(worker, pid);
+	show_wait(worker, blocker);
 	recopy.pause = longer_pause(recopy.pause);
 	recopy.next_look = TimestampTzPlusMilliseconds(now, recopy.pause);
 }

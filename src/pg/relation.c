@@ -15,6 +15,7 @@
  *-------------------------------------------------------------------------
  */
 #include "worker.h"
+#include "value.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -25,8 +26,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_enum.h"
-#include "catalog/pg_type.h"
+#include "catalog/pg_inherits.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -61,6 +61,8 @@ invalidate_relation(Datum arg, Oid relid)
 		relation_cache_invalidate_all();
 		return;
 	}
+	if (type_shape_depends_on(relid))
+		relation_cache_invalidate_all();
 	entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
 	if (entry != NULL)
 		entry->valid = false;
@@ -155,39 +157,14 @@ relation_note_rewritten(Worker *worker, Oid relid)
 /* ---------------------------------------------------------------- shape */
 
 /*
- * Labels of an enum, by oid: a renamed one changes what rows print, an added one
- * changes no row.
- */
-static void
-append_enum_labels(StringInfo signature, int attnum, Oid type)
-{
-	Relation	catalog = table_open(EnumRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(type));
-	scan = systable_beginscan(catalog, EnumTypIdLabelIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
-
-		appendStringInfo(signature, "%d enum %u %s -\n", attnum, form->oid,
-						 quote_literal_cstr(NameStr(form->enumlabel)));
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-}
-
-/*
  * A line for each column: number, name, type, modifier, and "m" if older rows have
- * a value that is not in them (a non-null default); and one for each label of its
- * enum.  Names are quoted, so that a line break in one is no line of its own.
+ * a value that is not in them (a non-null default); and those of the types that
+ * are in it.
  */
 static char *
 relation_signature(TupleDesc desc, const RelationEntry *entry)
 {
+	TypeShape	types = {.names = entry->conversion->custom_types};
 	StringInfoData signature;
 
 	initStringInfo(&signature);
@@ -195,17 +172,13 @@ relation_signature(TupleDesc desc, const RelationEntry *entry)
 	{
 		ColumnConversion *column = &entry->conversion->columns[i];
 		Form_pg_attribute attribute = TupleDescAttr(desc, column->attnum - 1);
-		char	   *name = quote_literal_cstr(NameStr(attribute->attname));
 
-		for (char *c = name; *c != '\0'; c++)
-			if (*c == '\n')
-				*c = '\r';
-		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum, name,
-						 attribute->atttypid, attribute->atttypmod,
-						 attribute->atthasmissing ? "m" : "-");
-		if (get_typtype(column->type) == TYPTYPE_ENUM)
-			append_enum_labels(&signature, column->attnum, column->type);
+		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum,
+						 shape_name(NameStr(attribute->attname)), attribute->atttypid,
+						 attribute->atttypmod, attribute->atthasmissing ? "m" : "-");
+		append_type_shape(&signature, &types, attribute->atttypid);
 	}
+	list_free(types.types);
 	return signature.data;
 }
 
@@ -343,8 +316,9 @@ build_row_type(RelationEntry *entry, Relation relation)
  * read for the stream, which has not come to its present shape.
  */
 static bool
-bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation relation)
+bind_relation(Worker *worker, RelationEntry *entry, Relation relation)
 {
+	const RulesName *name = &entry->name;
 	SyncArena  *arena = arena_create(0);
 	SyncError	error = {0};
 	const TableBinding *binding;
@@ -353,8 +327,8 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 
 	if (arena == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	binding = plan_bind(worker->plan, schema, RelationGetRelationName(relation),
-						&entry->row_type, &worker->naming, arena, &error);
+	binding = plan_bind(worker->plan, name->schema, name->table, &entry->row_type,
+						&worker->naming, arena, &error);
 	if (binding == NULL)
 	{
 		arena_destroy(arena);
@@ -362,18 +336,17 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 			ereport(ERROR,
 					(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
 							 ERRCODE_OUT_OF_MEMORY : ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("could not apply the sync rules to table \"%s.%s\"", schema,
-							RelationGetRelationName(relation)),
+					 errmsg("could not apply the sync rules to table \"%s.%s\"", name->schema,
+							name->table),
 					 errdetail("%s", error.message)));
 		return false;
 	}
-	table = source_table_create(arena, schema, RelationGetRelationName(relation),
-								RelationGetRelid(relation), binding,
-								entry->identity != REPLICA_IDENTITY_FULL);
+	table = source_table_create(arena, name->schema, name->table, RelationGetRelid(relation),
+								binding, entry->identity != REPLICA_IDENTITY_FULL);
 	if (table == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	entry->table = table;
-	known = entry->known = source_table_for(worker, schema, relation, entry);
+	known = entry->known = source_table_for(worker, relation, entry);
 	if (known == NULL)
 		return false;
 	table->id = known->doc.id;
@@ -384,15 +357,18 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 	return true;
 }
 
+/* Under *name. */
 static bool
-relation_is_wanted(Worker *worker, const char *schema, Relation relation)
+relation_is_wanted(Worker *worker, Relation relation, RulesName *name)
 {
 	if (relation->rd_rel->relkind != RELKIND_RELATION ||
 		relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		relation->rd_rel->relam != HEAP_TABLE_AM_OID ||
 		IsCatalogRelation(relation))
 		return false;
-	return plan_reads_table(worker->plan, schema, RelationGetRelationName(relation)) &&
+	return rules_name(*worker->preloaded->settings.publication, worker->plan, relation->rd_rel,
+					  name) &&
+		plan_reads_table(worker->plan, name->schema, name->table) &&
 		publication_has_relation(&worker->preloaded->settings, relation);
 }
 
@@ -401,7 +377,6 @@ relation_look(Worker *worker, Relation relation)
 {
 	RelationEntry *entry = entry_of(RelationGetRelid(relation));
 	MemoryContext old;
-	char	   *schema;
 
 	if (entry->valid)
 		return entry;
@@ -412,13 +387,15 @@ relation_look(Worker *worker, Relation relation)
 	 * error on the way ends the process.
 	 */
 	entry->valid = true;
-	schema = get_namespace_name(RelationGetNamespace(relation));
-	if (schema == NULL || !relation_is_wanted(worker, schema, relation))
-		return entry;
-
 	entry->context = AllocSetContextCreate(TopMemoryContext, "pgsync relation",
 										   ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(entry->context);
+	if (!relation_is_wanted(worker, relation, &entry->name))
+	{
+		MemoryContextSwitchTo(old);
+		return entry;
+	}
+	entry->through_root = entry->name.relid != entry->relid;
 	entry->conversion = row_conversion_create(RelationGetDescr(relation),
 											  relation->rd_rel->relowner,
 											  plan_compatibility(worker->plan));
@@ -429,7 +406,7 @@ relation_look(Worker *worker, Relation relation)
 	entry->values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
 	entry->old_values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
 	MemoryContextSwitchTo(old);
-	entry->wanted = bind_relation(worker, entry, schema, relation);
+	entry->wanted = bind_relation(worker, entry, relation);
 	return entry;
 }
 
@@ -444,19 +421,14 @@ relation_entry(Worker *worker, Relation relation)
 static bool
 row_is_named_by_rules(Worker *worker, Form_pg_class form)
 {
-	char	   *schema;
-	bool		result;
+	RulesName	name;
 
 	if (form->relkind != RELKIND_RELATION ||
 		form->relpersistence != RELPERSISTENCE_PERMANENT ||
 		IsCatalogNamespace(form->relnamespace) || IsToastNamespace(form->relnamespace))
 		return false;
-	schema = get_namespace_name(form->relnamespace);
-	if (schema == NULL)
-		return false;
-	result = plan_reads_table(worker->plan, schema, NameStr(form->relname));
-	pfree(schema);
-	return result;
+	return rules_name(*worker->preloaded->settings.publication, worker->plan, form, &name) &&
+		plan_reads_table(worker->plan, name.schema, name.table);
 }
 
 /*
@@ -483,6 +455,23 @@ oids_named_by_rules(Worker *worker)
 	return oids;
 }
 
+/* Partitions have names that depend on tables above them. */
+static List *
+add_partitions(Worker *worker, Oid relid, List *oids)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+	{
+		RelationEntry *entry = relation_entry_find(lfirst_oid(cell));
+
+		if (entry != NULL)
+			entry->valid = false;
+		oids = list_append_unique_oid(oids, lfirst_oid(cell));
+	}
+	return oids;
+}
+
 /* The same, of what was invalidated since the last call. */
 List *
 relations_touched(Worker *worker)
@@ -495,10 +484,14 @@ relations_touched(Worker *worker)
 		for (int i = 0; i < touched_count; i++)
 		{
 			HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(touched[i]));
+			Form_pg_class form;
 
 			if (!HeapTupleIsValid(tuple))
 				continue;
-			if (row_is_named_by_rules(worker, (Form_pg_class) GETSTRUCT(tuple)))
+			form = (Form_pg_class) GETSTRUCT(tuple);
+			if (form->relkind == RELKIND_PARTITIONED_TABLE)
+				oids = add_partitions(worker, touched[i], oids);
+			else if (row_is_named_by_rules(worker, form))
 				oids = list_append_unique_oid(oids, touched[i]);
 			ReleaseSysCache(tuple);
 		}
@@ -523,12 +516,11 @@ relations_to_copy(Worker *worker)
 	foreach(cell, oids)
 	{
 		Relation	relation = try_table_open(lfirst_oid(cell), AccessShareLock);
-		char	   *schema;
+		RulesName	name;
 
 		if (relation == NULL)
 			continue;
-		schema = get_namespace_name(RelationGetNamespace(relation));
-		if (schema != NULL && relation_is_wanted(worker, schema, relation))
+		if (relation_is_wanted(worker, relation, &name))
 			wanted = lappend_oid(wanted, lfirst_oid(cell));
 		table_close(relation, AccessShareLock);
 	}

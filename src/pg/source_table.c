@@ -52,13 +52,12 @@ has_name(const SourceTableDoc *doc, const char *schema, const char *name)
 }
 
 static bool
-table_is_compatible(const SourceTableDoc *doc, const char *schema, Relation relation,
-					const RelationEntry *entry)
+table_is_compatible(const SourceTableDoc *doc, Relation relation, const RelationEntry *entry)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
 
 	if (doc->relation_id != RelationGetRelid(relation) ||
-		!has_name(doc, schema, RelationGetRelationName(relation)) ||
+		!has_name(doc, entry->name.schema, entry->name.table) ||
 		doc->identity_count != entry->row_type.identity_count)
 		return false;
 	for (int i = 0; i < doc->identity_count; i++)
@@ -181,7 +180,7 @@ source_table_mark(Worker *worker, KnownTable *known, const char *reason)
 
 /* In memory only. */
 static KnownTable *
-new_source_table(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
+new_source_table(Worker *worker, Relation relation, RelationEntry *entry)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	KnownTable *known = palloc0(sizeof(KnownTable));
@@ -190,8 +189,8 @@ new_source_table(Worker *worker, const char *schema, Relation relation, Relation
 
 	doc->id = source_table_id_new();
 	doc->relation_id = RelationGetRelid(relation);
-	doc->schema = pstrdup(schema);
-	doc->name = pstrdup(RelationGetRelationName(relation));
+	doc->schema = pstrdup(entry->name.schema);
+	doc->name = pstrdup(entry->name.table);
 	doc->identity_count = entry->row_type.identity_count;
 	doc->identity_names = palloc0(sizeof(char *) * Max(doc->identity_count, 1));
 	doc->identity_types = palloc0(sizeof(uint32_t) * Max(doc->identity_count, 1));
@@ -210,9 +209,9 @@ new_source_table(Worker *worker, const char *schema, Relation relation, Relation
 	return known;
 }
 
-/* The others of the name that this one has taken over. */
+/* The others of the name that this one has taken over.  Partitions of one table share its. */
 static void
-replace_others(Worker *worker, KnownTable *successor)
+replace_others(Worker *worker, const RelationEntry *entry, KnownTable *successor)
 {
 	ListCell   *cell;
 
@@ -221,6 +220,7 @@ replace_others(Worker *worker, KnownTable *successor)
 		KnownTable *known = lfirst(cell);
 
 		if (known != successor && !known->dropped &&
+			(!entry->through_root || known->doc.relation_id == entry->relid) &&
 			has_name(&known->doc, successor->doc.schema, successor->doc.name))
 			source_table_replace(worker, known, successor);
 	}
@@ -228,10 +228,10 @@ replace_others(Worker *worker, KnownTable *successor)
 
 /* A relation that the stream meets for the first time as it is. */
 static KnownTable *
-met_in_stream(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
+met_in_stream(Worker *worker, Relation relation, RelationEntry *entry)
 {
 	bool		is_new = relation_is_new(worker, relation, entry);
-	KnownTable *known = new_source_table(worker, schema, relation, entry);
+	KnownTable *known = new_source_table(worker, relation, entry);
 	SourceTableDoc *doc = &known->doc;
 
 	/* whatever of it is not stored yet comes through the stream, or with its copy */
@@ -243,7 +243,7 @@ met_in_stream(Worker *worker, const char *schema, Relation relation, RelationEnt
 		begin_round(worker, known, "rows of it have not come through the stream");
 	source_table_store(worker, known);
 	if (!is_new)
-		replace_others(worker, known);
+		replace_others(worker, entry, known);
 	worker->tables_touched = true;
 	return known;
 }
@@ -253,17 +253,17 @@ met_in_stream(Worker *worker, const char *schema, Relation relation, RelationEnt
  * the stream is at an earlier place than the storage.  It has missed changes.
  */
 static void
-take_up_again(Worker *worker, KnownTable *known)
+take_up_again(Worker *worker, const RelationEntry *entry, KnownTable *known)
 {
 	known->doc.replaced = false;
 	begin_round(worker, known, "another table had its place for a while");
 	source_table_store(worker, known);
-	replace_others(worker, known);
+	replace_others(worker, entry, known);
 	worker->tables_touched = true;
 }
 
 KnownTable *
-source_table_for(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
+source_table_for(Worker *worker, Relation relation, RelationEntry *entry)
 {
 	KnownTable *found = NULL;
 	bool		same_relation = false;
@@ -276,7 +276,7 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 		if (known->dropped || known->doc.relation_id != RelationGetRelid(relation))
 			continue;
 		same_relation = true;
-		if (table_is_compatible(&known->doc, schema, relation, entry))
+		if (table_is_compatible(&known->doc, relation, entry))
 			found = known;
 	}
 	if (worker->rereading)
@@ -288,14 +288,14 @@ source_table_for(Worker *worker, const char *schema, Relation relation, Relation
 			return NULL;
 		if (found == NULL)
 		{
-			found = new_source_table(worker, schema, relation, entry);
+			found = new_source_table(worker, relation, entry);
 			submit_table_doc(worker, &found->doc, WRITE_TABLE);
 		}
 		return found;
 	}
 	if (found == NULL)
-		return met_in_stream(worker, schema, relation, entry);
+		return met_in_stream(worker, relation, entry);
 	if (found->doc.replaced)
-		take_up_again(worker, found);
+		take_up_again(worker, entry, found);
 	return found;
 }

@@ -18,6 +18,7 @@
 #include "pgsync.h"
 
 #include "access/tupdesc.h"
+#include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "replication/logical.h"
 #include "replication/reorderbuffer.h"
@@ -55,19 +56,38 @@ extern void storage_error_report(const StorageError *error, const char *hosts)
 			pg_attribute_noreturn();
 extern SourceIdentity source_identity(const PgsyncSettings *settings);
 
+/* ---------------------------------------------------------------- backend_call.c */
+
+/* what a backend holds while it talks to the storage; freed whatever happens */
+typedef struct BackendCall
+{
+	MemoryContextCallback callback;
+	StorageLink *link;			/* NULL, or the caller's to open */
+	void	   *arg;			/* malloc'ed, zeroed; a thread that does not end keeps it ... */
+	SyncArena  *arena;			/* ... and this: NULL, or the caller's to create */
+} BackendCall;
+
+/* it ends with the current memory context */
+extern BackendCall *backend_call(Size arg_size);
+
 /* ---------------------------------------------------------------- rowvalue.c */
 
 /* how one column becomes a value; chosen once per table shape */
 typedef struct ColumnConversion
 {
 	int			attnum;			/* from 1 */
+	const char *name;
 	Oid			type;			/* domains replaced by their base type where rules say so */
-	int32		typmod;
 	int16		typlen;
-	char		kind;			/* rowvalue.c */
+	char		kind;			/* value.h */
+	bool		guarded;		/* the output function can fail on a value, */
+	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		too_deep;		/* its parts are in one another more often than can be printed */
+	bool		holds_arrays;	/* is one, or has one in it */
 	Oid			output_function;
-	bool		output_is_builtin;
-	struct ColumnConversion *element;	/* arrays */
+	FmgrInfo	output;			/* of a base type that is built in */
+	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
+	struct ColumnConversion *element;	/* arrays from their internal form */
 } ColumnConversion;
 
 typedef struct RowConversion
@@ -75,15 +95,20 @@ typedef struct RowConversion
 	int			count;
 	ColumnConversion *columns;	/* not dropped ones, in attribute order */
 	Oid			owner;			/* runs output functions that are not built in */
+	bool		custom_types;
 	bool		iso8601;
 	int			fraction_digits;	/* of timestamps when iso8601: 0, 3 or 6 */
+	char	   *failure;		/* why the last row failed: ROW_FAILURE_SIZE bytes */
 } RowConversion;
+
+#define ROW_FAILURE_SIZE	256
 
 typedef enum RowValueResult
 {
 	ROW_COMPLETE,
 	ROW_INCOMPLETE,				/* unchanged out-of-line values are missing */
-	ROW_TOO_LARGE				/* a value exceeds the limit: nothing was converted */
+	ROW_TOO_LARGE,				/* a value exceeds the limit: nothing was converted */
+	ROW_FAILED					/* a value has no text, or it cannot be used: see failure */
 } RowValueResult;
 
 /* made in the current memory context */
@@ -103,7 +128,7 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
 /*
  * Only the given positions (identity columns); they are never out of line.  False:
- * together they are over the limit, and nothing was converted.
+ * together they are over the limit, or one of them fails.
  */
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
@@ -143,7 +168,7 @@ extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *
  * The source table of a relation as the snapshot at hand shows it; makes one if there
  * is none.  NULL: its rows cannot be read now, the stream has to come to it first.
  */
-extern KnownTable *source_table_for(struct Worker *worker, const char *schema, Relation relation,
+extern KnownTable *source_table_for(struct Worker *worker, Relation relation,
 									struct RelationEntry *entry);
 /* its document, at this place in the stream */
 extern void source_table_store(struct Worker *worker, KnownTable *known);
@@ -164,6 +189,19 @@ extern void source_tables_changed(struct Worker *worker);
 /* adds an item with the table's document to the batch; strings are copied */
 extern void submit_table_doc(struct Worker *worker, const SourceTableDoc *doc, WriteItemKind kind);
 
+/* ---------------------------------------------------------------- rules_name.c */
+
+typedef struct RulesName
+{
+	Oid			relid;			/* whose name it is */
+	char	   *schema;			/* palloc'ed, as table */
+	char	   *table;
+} RulesName;
+
+/* publication: as the setting has it.  False: the relation is gone. */
+extern bool rules_name(const char *publication, const SyncPlan *plan, Form_pg_class form,
+					   RulesName *name);
+
 /* ---------------------------------------------------------------- relation.c */
 
 /* what the stream knows of one relation in its present shape */
@@ -176,6 +214,8 @@ typedef struct RelationEntry
 	RowConversion *conversion;
 	SourceTable *table;
 	KnownTable *known;			/* the same as stored */
+	RulesName	name;			/* under which the rules see it; valid ones only */
+	bool		through_root;	/* that is another relation's: partitions share it */
 	SyncRowType row_type;
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
@@ -234,6 +274,7 @@ typedef struct PublicationFacts
 {
 	Oid			oid;
 	bool		all_tables;
+	bool		through_root;	/* rows of partitions are those of a table above them */
 	const char *fault;			/* why it cannot be used, or NULL */
 } PublicationFacts;
 
@@ -246,6 +287,12 @@ typedef struct PublishedTable
 	Bitmapset  *columns;		/* of the list; NULL: not known, or none */
 } PublishedTable;
 
+/* InvalidOid: NULL, empty, or of one that is not there */
+extern Oid	publication_oid(const char *name);
+/* the relation as whose rows those of relid, a partition, are published */
+extern Oid	publication_root(Oid publication, Oid relid);
+/* InvalidOid if it has none (any more) */
+extern Oid	partition_parent(Oid relid);
 extern bool publication_describe(const char *name, PublicationFacts *facts);
 extern void publication_describe_table(const PublicationFacts *facts, Oid relid,
 									   bool is_partition, PublishedTable *table);
@@ -380,16 +427,24 @@ typedef struct Stragglers
 	int			xid_count;
 } Stragglers;
 
-/* one step of waiting for another process, of which nothing tells us; *pause: 0 at first */
-extern void wait_for_other(Worker *worker, int pid, long *pause);
+/* who is waited for: a process, a prepared transaction, or nobody knows */
+typedef struct Blocker
+{
+	int			pid;			/* 0: none */
+	TransactionId xid;			/* of a prepared one; InvalidTransactionId: none */
+} Blocker;
+
+extern void show_blocker(Worker *worker, const Blocker *blocker);
+/* one step of waiting, of which nothing tells us the end; *pause: 0 at first */
+extern void wait_for_other(Worker *worker, const Blocker *blocker, long *pause);
 extern void waited_for_others(Worker *worker);
 extern long longer_pause(long pause);
 extern void stragglers_begin(Stragglers *stragglers);
-/* false: they are not over; *pid: one of them, or 0 */
-extern bool stragglers_are_over(Stragglers *stragglers, int *pid);
+/* false: they are not over; *blocker: one of them */
+extern bool stragglers_are_over(Stragglers *stragglers, Blocker *blocker);
 extern void stragglers_free(Stragglers *stragglers);
 extern void wait_for_stragglers(Worker *worker);
-extern int	lock_holder(Oid relid);
+extern Blocker lock_holder(Oid relid);
 /* a transaction in which the relation is open, and no snapshot taken yet; NULL: it is gone */
 extern Relation begin_reading(Worker *worker, Oid relid);
 extern void set_decoding_flag(bool decoding);

@@ -163,6 +163,7 @@ test_sweep(void **state)
 	Stand	   *stand = active_stand(state);
 	SourceTable *table = table_create("items");
 	SourceTable *other = table_create("others");
+	SourceTable *empty = table_create("empty");
 	WriterProgress progress;
 
 	begin(stand, 0x200);
@@ -204,13 +205,64 @@ test_sweep(void **state)
 
 	/* once more, and of a table without a row: nothing but the document */
 	add_sweep(stand, table, 2, 0x370);
-	add_sweep(stand, table_create("empty"), 1, 0x370);
+	add_sweep(stand, empty, 1, 0x370);
 	stored(stand);
 	assert_int_equal(states(stand, "{}"), 5);
 	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), 3);
 	assert_int_equal(count_documents(stand, "pgsync_tables", "{}"), 2);
+	source_table_release(empty);
 	source_table_release(table);
 	source_table_release(other);
+}
+
+/* A key of sixteen bytes: eight that begin it, then the same one. */
+static SourceKey
+key_at(uint64_t start, uint8_t rest)
+{
+	SourceKey	key;
+
+	memset(key.bytes, rest, sizeof(key.bytes));
+	for (int i = 0; i < 8; i++)
+		key.bytes[i] = (uint8_t) (start >> (56 - 8 * i));
+	return key;
+}
+
+/* A sweep reads a table piece by piece, by key: none is left out between two of them. */
+static void
+test_sweep_at_borders(void **state)
+{
+	Stand	   *stand = active_stand(state);
+	SourceTable *table = table_create("items");
+	int			rows = 0;
+
+	begin(stand, 0x200);
+	add_round(stand, WRITE_TABLE, table, 1, true);
+	for (int bit = 0; bit < 64; bit++)
+		for (int side = -1; side <= 1; side++)
+			for (int fill = 0; fill < 2; fill++)
+			{
+				uint64_t	start = (UINT64_C(1) << bit) + (uint64_t) (int64_t) side;
+
+				/* two of each border, as there are places where a piece can begin */
+				for (int end = 0; end < 2; end++)
+				{
+					put(stand, ROW_INSERT, table, "a", "1#a[]", 0);
+					stand->batch->last->row->after = key_at(end ? ~start : start, fill ? 0xFF : 0);
+					put(stand, ROW_INSERT, table, "b", "1#b[]", 1);
+					stand->batch->last->row->after = key_at(end ? ~start : start, fill ? 0xFE : 1);
+				}
+			}
+	commit(stand, 0x200);
+	stored(stand);
+	rows = (int) states(stand, "{\"r\": 1}");
+	assert_true(rows > 500);
+	assert_int_equal(states(stand, "{}"), 2 * rows);
+	add_sweep(stand, table, 1, 0x300);
+	stored(stand);
+	assert_int_equal(states(stand, "{}"), rows);
+	assert_int_equal(states(stand, "{\"r\": 1}"), rows);
+	assert_int_equal(count_documents(stand, "bucket_data", "{\"op\": \"REMOVE\"}"), rows);
+	source_table_release(table);
 }
 
 /* A round that is none would remove every row. */
@@ -520,6 +572,7 @@ main(void)
 		stand_test(test_table_documents),
 		stand_test(test_recopied_rows),
 		stand_test(test_sweep),
+		stand_test(test_sweep_at_borders),
 		stand_test(test_sweep_without_a_round),
 		stand_test(test_crash_in_a_sweep),
 		stand_test(test_crash_in_the_sweep_of_a_wide_row),
