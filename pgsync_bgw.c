@@ -77,9 +77,11 @@ void
 worker_show_warnings(Worker *worker)
 {
 	char		text[PGSYNC_HINT_LEN] = "";
-	const char *stale = NULL;
-	const char *no_identity = NULL;
-	int			stale_count = 0;
+	const KnownTable *due = NULL;
+	const KnownTable *ignored = NULL;
+	const KnownTable *no_identity = NULL;
+	int			due_count = 0;
+	int			ignored_count = 0;
 	int			no_identity_count = 0;
 	int			used = 0;
 	ListCell   *cell;
@@ -88,28 +90,39 @@ worker_show_warnings(Worker *worker)
 	{
 		KnownTable *known = lfirst(cell);
 
-		if (known->dropped)
+		if (known->dropped || known->doc.replaced)
 			continue;
-		if (known->doc.stale && stale_count++ == 0)
-			stale = known->doc.name;
+		if (known->doc.stale && due_count++ == 0)
+			due = known;
+		if (known->doc.ignored_changes && ignored_count++ == 0)
+			ignored = known;
 		if (known->doc.identity_count == 0 && no_identity_count++ == 0)
-			no_identity = known->doc.name;
+			no_identity = known;
 	}
-	if (stale_count > 0)
-		used += stale_count == 1 ?
+	if (due_count == 1)
+		used += snprintf(text + used, sizeof(text) - used, "Table \"%s\" is being copied again%s%s.",
+						 due->doc.name, due->reason != NULL ? ": " : "",
+						 due->reason != NULL ? due->reason : "");
+	else if (due_count > 1)
+		used += snprintf(text + used, sizeof(text) - used,
+						 "%d tables (\"%s\" and others) are being copied again.", due_count,
+						 due->doc.name);
+	if (ignored_count > 0 && used < (int) sizeof(text))
+		used += ignored_count == 1 ?
 			snprintf(text + used, sizeof(text) - used,
-					 "Rows of table \"%s\" may be stale: deploy the rules again.", stale) :
+					 "%sUpdates and deletes of table \"%s\", which has no replica identity, do not reach the buckets.",
+					 used > 0 ? " " : "", ignored->doc.name) :
 			snprintf(text + used, sizeof(text) - used,
-					 "Rows of %d tables (\"%s\" and others) may be stale: deploy the rules again.",
-					 stale_count, stale);
-	if (no_identity_count > 0 && used < (int) sizeof(text))
+					 "%sUpdates and deletes of %d tables (\"%s\" and others), which have no replica identity, do not reach the buckets.",
+					 used > 0 ? " " : "", ignored_count, ignored->doc.name);
+	else if (no_identity_count > 0 && used < (int) sizeof(text))
 		used += no_identity_count == 1 ?
 			snprintf(text + used, sizeof(text) - used,
 					 "%sTable \"%s\" has no replica identity: only inserts are replicated.",
-					 used > 0 ? " " : "", no_identity) :
+					 used > 0 ? " " : "", no_identity->doc.name) :
 			snprintf(text + used, sizeof(text) - used,
 					 "%s%d tables (\"%s\" and others) have no replica identity: only inserts are replicated.",
-					 used > 0 ? " " : "", no_identity_count, no_identity);
+					 used > 0 ? " " : "", no_identity_count, no_identity->doc.name);
 	if (worker->publication.missing && used < (int) sizeof(text))
 		snprintf(text + used, sizeof(text) - used,
 				 "%sThe publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.",
@@ -379,6 +392,7 @@ worker_collect(Worker *worker)
 	if (progress.stored_lsn > worker->stored_lsn)
 		worker->stored_lsn = progress.stored_lsn;
 	remember_mark(worker, worker->stored_lsn, now);
+	worker->chunks_stored = progress.chunks_stored;
 	if (progress.flushes != worker->last_flushes)
 	{
 		worker->last_flushes = progress.flushes;

@@ -205,7 +205,7 @@ set_hint(StatusRow *row, WorkerEntry *entry)
 		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 	else if (pg_atomic_read_u64(&entry->rejected_rows) > 0 ||
 			 pg_atomic_read_u64(&entry->evaluation_errors) > 0)
-		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: warnings in the server's log name them.");
+		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: pgsync_rejected_rows and warnings in the server's log name them.");
 }
 
 static void

@@ -17,13 +17,17 @@ import failover                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
 import parts                            # noqa: E402, F401
+import recopy                           # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
+import shapes                           # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import toast                            # noqa: E402, F401
 import transactions                     # noqa: E402, F401
+import user_types                       # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 

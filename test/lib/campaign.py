@@ -11,12 +11,13 @@ import statistics
 import time
 
 
-def arguments(description, rounds):
+def arguments(description, rounds, more=lambda parser: None):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument('--rounds', type=int, help=f'rounds of each kind (default {rounds})')
     parser.add_argument('--seed', type=int, default=None, help='default: from the clock')
     parser.add_argument('--short', action='store_true', help='the form for test/run: few rounds, no time asserted')
     parser.add_argument('--only', default='', help='comma-separated kinds')
+    more(parser)
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(time.time()) % 1000000
