@@ -51,7 +51,7 @@ class Steps(Dml, Ddl):
         self.refused = Counter()
         self.number = 0
         self.serial = 0
-        self.finite = False
+        self.hot = set()
 
     def close(self):
         for s in self.sessions:
@@ -234,6 +234,13 @@ class Steps(Dml, Ddl):
         found = self.free(session, tables, for_ddl)
         if not found:
             raise Refused
+        # much to the same tables: at one time, and in one transaction
+        mine = session.ddl | session.dml
+        for preferred in ([t for t in found if t.oid in mine], [t for t in found if t.oid in self.hot]):
+            if preferred and self.random.random() < 0.4:
+                found = preferred
+        if self.number % 20 == 0:
+            self.hot = {t.oid for t in self.random.sample(tables, min(4, len(tables)))}
         t = self.random.choice(found)
         (session.ddl if for_ddl else session.dml).update(t.family)
         return t
