@@ -105,7 +105,6 @@ class World:
         if proxy:
             uri = uri.replace(f':{stand.storage.port}', f':{proxy.port}')
         self.db = stand.database(name, uri=uri).create(publication=False, copy_chunk_size='64kB')
-        self.maker = gen_tables.Maker(self.random, options.without_types)
         self.make_tables()
         self.steps = gen_steps.Steps(self.db, self.random, self.maker, log, options.ddl)
         self.editions = gen_tables.Deck(self.random, options.editions)
@@ -134,9 +133,12 @@ class World:
         return missing
 
     def make_tables(self):
-        statements = self.maker.everything()
         with self.db.connect() as c, c.cursor() as cursor:
             cursor.execute('SET search_path = public, types')
+            cursor.execute('CREATE SCHEMA types')
+            self.options.without_types += gen_tables.optional_types(cursor)
+            self.maker = gen_tables.Maker(self.random, self.options.without_types)
+            statements = [gen_tables.SETUP] + self.maker.everything()
             for statement in statements:
                 self.log(statement + ';')
                 cursor.execute(statement)
@@ -361,10 +363,11 @@ class Totals:
         self.deployments += world.deployments
 
     def show(self, options):
+        groups = sorted({gen_tables.type_group(name) for name in gen_tables.all_types(options.without_types)})
         kinds = [('DDL', options.ddl, self.counts), ('DML', list(gen_dml.DML), self.counts),
                  ('transactions', TRANSACTIONS, self.counts),
                  ('changes by identity', gen_tables.IDENTITIES + ['partition'], self.identities),
-                 ('values by type', gen_tables.GROUPS, self.types)]
+                 ('values by type', groups, self.types)]
         missing = []
         for title, names, counts in kinds:
             print(f'{title} ({", ".join(PHASES)}):')
