@@ -43,8 +43,7 @@ CYCLE = 50              # steps of a cycle
 WORLD = 1000            # steps of a database; then another one begins
 PHASES = ['before', 'copy', 'catch-up', 'stream']
 BEFORE_CATCH_UP = ('starting', 'no rules', 'creating slot', 'copying')
-TRANSACTIONS = ['commit', 'rollback', 'savepoint', 'rollback to savepoint', 'release savepoint', 'prepare transaction',
-                'commit prepared', 'rollback prepared', 'logical message']
+TRANSACTIONS = list(gen_steps.CONTROLS) + gen_steps.ENDS_OF_PREPARED
 
 
 class Real(float):
@@ -123,14 +122,12 @@ class World:
             cursor.execute('SELECT * FROM pgsync_status()')
             return [dict(zip([d.name for d in cursor.description], row)) for row in cursor.fetchall()]
 
-    def missing_ddl(self, totals):
-        """In the short form a kind may not have come, or was rolled back: a little more then, of these alone."""
-        if not self.options.short:
-            return False
+    def something_is_missing(self, totals):
+        """In the short form a kind may not have come, or was rolled back: a little more then, of these first."""
         done = {kind for counts in (self.steps.counts, totals.counts) for (kind, _), number in counts.items() if number}
-        missing = [kind for kind in self.options.ddl if kind not in done]
-        self.steps.ddl_kinds.left = missing[:]
-        return missing
+        missing = set(self.options.ddl + TRANSACTIONS) - done
+        self.steps.prefer(missing)
+        return self.options.short and missing
 
     def make_tables(self):
         with self.db.connect() as c, c.cursor() as cursor:
@@ -275,7 +272,11 @@ class World:
         with timed('streaming'):
             if self.options.short:
                 self.restart_worker('stream')
+            if self.proxy:          # slower, so that more happens while a table is copied again
+                self.proxy.delay(self.random.choice([0, 0.002, 0.01]))
             self.take(count - count // 4 * 2, 'stream')
+            if self.proxy:
+                self.proxy.normal()
         stream = self.settle()
         stored = self.compare_with_sql('after streaming')
         lookups = self.lookups()
@@ -438,7 +439,7 @@ def main():
                 world.fill()
             taken = 0
             while not suite.failed and taken < WORLD and (done + taken < options.steps or
-                                                          taken < options.steps + 200 and world.missing_ddl(totals)):
+                                                          taken < options.steps + 300 and world.something_is_missing(totals)):
                 with suite.case(f'database {number}, cycle {taken // CYCLE + 1}'):
                     try:
                         world.cycle()
