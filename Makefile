@@ -11,22 +11,24 @@ OBJS = $(addprefix src/pg/, preload.o guc.o shmem.o label.o hooks.o launcher.o c
 	target.o entries.o preloaded.o) src/mongo/turn.o
 
 WORKER_OBJS = pgsync_bgw.o $(PG_OBJS) $(CORE_OBJS) $(MONGO_OBJS)
-PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o stream.o decode.o relation.o publication.o \
-	rowvalue.o storage_link.o deploy.o validate.o dry_run.o target.o entries.o preloaded.o)
+PG_OBJS = $(addprefix src/pg/, streams.o slot.o copy.o recopy.o reread.o read_table.o stream.o decode.o \
+	relation.o source_table.o ddl.o publication.o rules_name.o \
+	rowvalue.o value_type.o value_direct.o value_output.o type_shape.o \
+	storage_link.o backend_call.o deploy.o stored.o validate.o dry_run.o target.o entries.o preloaded.o)
 CORE_OBJS = $(addprefix src/core/, \
-	rules.o yaml.o config.o report.o \
+	rules.o yaml.o yaml_text.o config.o report.o \
 	sql_parser.o sql_source.o sql_expr.o sql_primary.o sql_type.o sql_token.o sql_lexer.o \
 	compile.o compile_legacy.o compile_clause.o compile_alpha.o compile_alpha_where.o plan.o rule_mapping.o \
 	compile_stream.o stream_scope.o stream_expr.o stream_where.o stream_terms.o stream_resolve.o \
 	stored_plan.o stored_equal.o stored_hash.o \
 	plan_check.o check_expr.o check_condition.o \
 	bind.o evaluate.o expr.o functions.o json_path.o datetime.o geometry.o \
-	value.o integer.o number.o text.o json.o json_read.o \
+	value.o integer.o number.o text.o json.o json_read.o printed.o \
 	bucket_ops.o identity.o row_copy.o bson_bytes.o bson_json.o lsn.o \
 	arena.o buffer.o hash_index.o keyed_hash.o error.o)
 MONGO_PLACED = $(addprefix src/mongo/, thread.o socket.o calls.o errors.o bson_util.o \
-	collections.o streams.o start_xid.o stream_doc.o plan_bson.o deploy.o terminate.o \
-	batch.o writer.o group.o row_lookup.o row_apply.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
+	collections.o streams.o stream_doc.o plan_bson.o deploy.o terminate.o \
+	batch.o writer.o group.o row_lookup.o row_apply.o rejected.o removal.o row_map.o row_state.o flush.o documents.o docs_v2.o checkpoint.o turn.o)
 MONGO_OBJS = $(MONGO_PLACED) $(UNLISTED)
 # what is still being written and has no place above yet
 UNLISTED = $(filter-out $(PLACED), $(patsubst %.c, %.o, $(sort $(wildcard src/*/*.c))))

@@ -129,6 +129,7 @@ CREATE FUNCTION @extschema@.pgsync_worker_status(
 	OUT failures pg_catalog.int4,
 	OUT next_retry pg_catalog.timestamptz,
 	OUT waits_for_pid pg_catalog.int4,
+	OUT waits_for_xid pg_catalog.xid,
 	OUT waits_for pg_catalog.text,
 	OUT hint pg_catalog.text)
 RETURNS SETOF pg_catalog.record
@@ -225,12 +226,13 @@ BEGIN ATOMIC
 		   -- whose end a new slot, the copy's first snapshot, or reading rows again waits for
 		   LEFT JOIN LATERAL (
 				SELECT b.pid, a.datname, a.state, a.xact_start, p.gid
-				  FROM pg_catalog.unnest(w.waits_for_pid || pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
+				  FROM pg_catalog.unnest(ARRAY[w.waits_for_pid, CASE WHEN w.waits_for_xid IS NOT NULL THEN 0 END]
+										 || pg_catalog.pg_blocking_pids(w.pid)) AS b(pid)
 					   LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
 					   LEFT JOIN pg_catalog.pg_locks AS l
 							  ON l.pid = w.pid AND NOT l.granted AND l.locktype = 'transactionid'
 					   LEFT JOIN pg_catalog.pg_prepared_xacts AS p
-							  ON b.pid = 0 AND p.transaction = l.transactionid
+							  ON b.pid = 0 AND p.transaction = COALESCE(w.waits_for_xid, l.transactionid)
 				 WHERE b.pid IS NOT NULL
 				 LIMIT 1) AS blocker
 				  ON w.phase IN ('creating slot', 'copying', 'catching up', 'streaming')
@@ -239,6 +241,30 @@ END;
 
 COMMENT ON FUNCTION @extschema@.pgsync_status() IS
 'one row for each replication stream of this database: state, positions, progress, errors, and what can be done';
+
+-- ---------------------------------------------------------------- what is stored
+
+CREATE FUNCTION @extschema@.pgsync_stored_rejected_rows(
+	OUT stream pg_catalog.int4,
+	OUT schema_name pg_catalog.text,
+	OUT table_name pg_catalog.text,
+	OUT row_key pg_catalog.text,
+	OUT reason pg_catalog.text,
+	OUT lsn pg_catalog.pg_lsn,
+	OUT rejected_at pg_catalog.timestamptz)
+RETURNS SETOF pg_catalog.record
+AS '$libdir/pgsync_worker', 'pgsync_stored_rejected_rows'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION @extschema@.pgsync_stored_rejected_rows() IS
+'what the view pgsync_rejected_rows reads from MongoDB';
+
+CREATE VIEW @extschema@.pgsync_rejected_rows AS
+	SELECT r.stream, r.schema_name, r.table_name, r.row_key, r.reason, r.lsn, r.rejected_at
+	  FROM @extschema@.pgsync_stored_rejected_rows() AS r;
+
+COMMENT ON VIEW @extschema@.pgsync_rejected_rows IS
+'rows that could not be stored as they are, the latest 1,000 of each replication stream; a row leaves when it is stored, or deleted';
 
 -- ---------------------------------------------------------------- privileges
 -- Nothing is for everyone; whoever may control replication is the administrator's
@@ -253,6 +279,9 @@ REVOKE ALL ON FUNCTION @extschema@.pgsync_deploy(pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_adopt() FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_worker_status() FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.pgsync_status() FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.pgsync_stored_rejected_rows() FROM PUBLIC;
 
 GRANT EXECUTE ON FUNCTION @extschema@.pgsync_worker_status() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.pgsync_status() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.pgsync_stored_rejected_rows() TO pg_monitor;
+GRANT SELECT ON @extschema@.pgsync_rejected_rows TO pg_monitor;

@@ -51,6 +51,9 @@ extern PGSYNC_EXPORT void pgsync_worker_main(Datum main_arg);
 
 #define ROW_LOG_INTERVAL_MS	10000
 
+/* before decoding is tried again that failed within the server */
+#define SERVER_ERROR_DELAY_MS	30000
+
 /* how long a clean stop waits for what is queued ... */
 #define STOP_WAIT_MS		2000
 /* ... then for the stream's lock to be given back ... */
@@ -74,9 +77,11 @@ void
 worker_show_warnings(Worker *worker)
 {
 	char		text[PGSYNC_HINT_LEN] = "";
-	const char *stale = NULL;
-	const char *no_identity = NULL;
-	int			stale_count = 0;
+	const KnownTable *due = NULL;
+	const KnownTable *ignored = NULL;
+	const KnownTable *no_identity = NULL;
+	int			due_count = 0;
+	int			ignored_count = 0;
 	int			no_identity_count = 0;
 	int			used = 0;
 	ListCell   *cell;
@@ -85,28 +90,39 @@ worker_show_warnings(Worker *worker)
 	{
 		KnownTable *known = lfirst(cell);
 
-		if (known->dropped)
+		if (known->dropped || known->doc.replaced)
 			continue;
-		if (known->doc.stale && stale_count++ == 0)
-			stale = known->doc.name;
+		if (known->doc.stale && due_count++ == 0)
+			due = known;
+		if (known->doc.ignored_changes && ignored_count++ == 0)
+			ignored = known;
 		if (known->doc.identity_count == 0 && no_identity_count++ == 0)
-			no_identity = known->doc.name;
+			no_identity = known;
 	}
-	if (stale_count > 0)
-		used += stale_count == 1 ?
+	if (due_count == 1)
+		used += snprintf(text + used, sizeof(text) - used, "Table \"%s\" is being copied again%s%s.",
+						 due->doc.name, due->reason != NULL ? ": " : "",
+						 due->reason != NULL ? due->reason : "");
+	else if (due_count > 1)
+		used += snprintf(text + used, sizeof(text) - used,
+						 "%d tables (\"%s\" and others) are being copied again.", due_count,
+						 due->doc.name);
+	if (ignored_count > 0 && used < (int) sizeof(text))
+		used += ignored_count == 1 ?
 			snprintf(text + used, sizeof(text) - used,
-					 "Rows of table \"%s\" may be stale: deploy the rules again.", stale) :
+					 "%sUpdates and deletes of table \"%s\", which has no replica identity, do not reach the buckets.",
+					 used > 0 ? " " : "", ignored->doc.name) :
 			snprintf(text + used, sizeof(text) - used,
-					 "Rows of %d tables (\"%s\" and others) may be stale: deploy the rules again.",
-					 stale_count, stale);
-	if (no_identity_count > 0 && used < (int) sizeof(text))
+					 "%sUpdates and deletes of %d tables (\"%s\" and others), which have no replica identity, do not reach the buckets.",
+					 used > 0 ? " " : "", ignored_count, ignored->doc.name);
+	else if (no_identity_count > 0 && used < (int) sizeof(text))
 		used += no_identity_count == 1 ?
 			snprintf(text + used, sizeof(text) - used,
 					 "%sTable \"%s\" has no replica identity: only inserts are replicated.",
-					 used > 0 ? " " : "", no_identity) :
+					 used > 0 ? " " : "", no_identity->doc.name) :
 			snprintf(text + used, sizeof(text) - used,
 					 "%s%d tables (\"%s\" and others) have no replica identity: only inserts are replicated.",
-					 used > 0 ? " " : "", no_identity_count, no_identity);
+					 used > 0 ? " " : "", no_identity_count, no_identity->doc.name);
 	if (worker->publication.missing && used < (int) sizeof(text))
 		snprintf(text + used, sizeof(text) - used,
 				 "%sThe publication of \"pgsync.publication\" does not exist: every table that the rules name is replicated.",
@@ -376,6 +392,7 @@ worker_collect(Worker *worker)
 	if (progress.stored_lsn > worker->stored_lsn)
 		worker->stored_lsn = progress.stored_lsn;
 	remember_mark(worker, worker->stored_lsn, now);
+	worker->chunks_stored = progress.chunks_stored;
 	if (progress.flushes != worker->last_flushes)
 	{
 		worker->last_flushes = progress.flushes;
@@ -520,6 +537,22 @@ run(Worker *worker)
 	stream_changes(worker);
 }
 
+/*
+ * Decoding of some minor releases collects invalidations without end, until they do not
+ * fit into one piece of memory.  Whoever begins anew reads all of that WAL again.
+ */
+static void
+explain_server_error(Worker *worker, ErrorData *error)
+{
+	if (worker->decoding == NULL || error->hint != NULL || error->message_id == NULL ||
+		strcmp(error->message_id, "invalid memory alloc request size %zu") != 0)
+		return;
+	error->hint = "The server's logical decoding asked for more memory than it can have, which is a known fault of some minor releases: update PostgreSQL to the latest minor release.";
+	LWLockAcquire(&worker->shared->lock, LW_EXCLUSIVE);
+	worker->entry->least_delay = SERVER_ERROR_DELAY_MS;
+	LWLockRelease(&worker->shared->lock);
+}
+
 /* Puts the error where status shows it; it is in the log already. */
 static void
 record_error(Worker *worker)
@@ -528,6 +561,7 @@ record_error(Worker *worker)
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	error = CopyErrorData();
+	explain_server_error(worker, error);
 	worker_entry_set_error(worker->shared, worker->entry,
 						   error->detail != NULL ?
 						   psprintf("%s: %s", error->message, error->detail) : error->message,

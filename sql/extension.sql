@@ -12,10 +12,19 @@ SELECT p.oid::regprocedure AS function, pg_get_function_result(p.oid) <> '' AS r
  WHERE e.extname = 'pgsync' AND d.deptype = 'e'
  ORDER BY p.proname COLLATE "C";
 
--- nothing else but functions
-SELECT count(*)
+-- nothing else but functions and views
+SELECT c.relname, c.relkind, obj_description(c.oid, 'pg_class') IS NOT NULL AS comment,
+       has_table_privilege('public', c.oid, 'SELECT') AS public,
+       has_table_privilege('pg_monitor', c.oid, 'SELECT') AS monitor
+  FROM pg_depend AS d
+  JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid
+  JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+ WHERE e.extname = 'pgsync' AND d.deptype = 'e'
+ ORDER BY c.relname COLLATE "C";
+SELECT DISTINCT d.classid::regclass
   FROM pg_depend AS d JOIN pg_extension AS e ON d.refobjid = e.oid
- WHERE e.extname = 'pgsync' AND d.deptype = 'e' AND d.classid <> 'pg_proc'::regclass;
+ WHERE e.extname = 'pgsync' AND d.deptype = 'e' AND d.classid <> 'pg_proc'::regclass
+ ORDER BY 1;
 
 -- the version has one home
 SELECT extversion = (SELECT default_version FROM pg_available_extensions WHERE name = 'pgsync') AS current

@@ -16,9 +16,15 @@ SELECT pgsync_deploy('');
 SELECT count(*) FROM pgsync_validate('');
 SELECT count(*) FROM pgsync_evaluate('', 'pg_class');
 SELECT pgsync_adopt();
+SELECT count(*) FROM pgsync_rejected_rows;
+SELECT count(*) FROM pgsync_stored_rejected_rows();
 
 SET ROLE regress_pgsync_monitor;
 SELECT count(*) FROM pgsync_status();
+-- as far as the server, which is not there
+\set VERBOSITY terse
+SELECT count(*) FROM pgsync_rejected_rows;
+\set VERBOSITY default
 SELECT pgsync_stop();
 
 RESET ROLE;

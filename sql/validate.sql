@@ -110,8 +110,10 @@ SELECT * FROM findings(queries('', 'SELECT * FROM lists WHERE ' || repeat('done 
 SELECT count(*), max(message) FILTER (WHERE code = '54000')
   FROM findings(queries('', VARIADIC array_fill('SELECT id, nosuch FROM lists'::text, ARRAY[200])));
 
--- fatal ones come alone: nothing is known about the rest
-SELECT level, message FROM pgsync_validate('bucket_definitions: {b: {data: [SELECT * FROM nowhere WHERE foo(1)]}}');
+-- with fatal ones, names are compared all the same, also those of the query that is wrong; not conditions
+SELECT level, line, message FROM pgsync_validate(queries('', 'SELECT id, nme FROM lists WHERE foo(1)', 'SELECT * FROM list', 'SELECT * FROM lists WHERE name = 1'));
+SELECT level, line, message FROM pgsync_validate(E'config: {edition: 3}\nstreams:\n  s:\n    queries:\n      - SELECT * FROM lists WHERE foo(1)\n      - SELECT id, nme FROM lists\n');
+SELECT level, line, message FROM pgsync_validate('bucket_definitions: [');
 
 -- what pgsync_deploy() refuses is fatal here, too: a storage version, and what MongoDB would not store
 SELECT level, line, code, message, hint FROM pgsync_validate(E'config: {storage_version: 3}\n' || queries('', 'SELECT * FROM lists'));
@@ -124,7 +126,9 @@ SET pgsync.publication = 'later';
 ALTER DATABASE contrib_regression RESET pgsync.publication;
 SELECT * FROM findings(queries('', 'SELECT * FROM lists'));
 CREATE PUBLICATION later FOR TABLE lists, parted;
-SELECT * FROM findings(queries('', 'SELECT * FROM lists', 'SELECT * FROM full_key', 'SELECT * FROM parted_1'));
+SELECT * FROM findings(queries('', 'SELECT * FROM lists', 'SELECT * FROM full_key', 'SELECT * FROM parted_1', 'SELECT * FROM parted'));
+ALTER PUBLICATION later SET (publish_via_partition_root = true);
+SELECT * FROM findings(queries('', 'SELECT * FROM parted_1', 'SELECT * FROM parted', 'SELECT id, nothing FROM parted'));
 CREATE PUBLICATION narrow FOR TABLE lists (id, name), blob_id WHERE (n > 1) WITH (publish = 'insert');
 SET pgsync.publication = 'narrow';
 SELECT level, message FROM pgsync_validate(queries('', 'SELECT * FROM lists')) WHERE level = 'fatal';

@@ -5,8 +5,8 @@
  *
  * Does not free single values and does not move what it gave out.
  *
- * Invariant: used is the sum of what was taken from malloc and never exceeds
- * the budget.  A block is cut down to what the budget still allows rather
+ * Invariant: used is the sum of what was taken from malloc, for the arena and its
+ * children, and never exceeds the budget.  A block is cut down to what the budget still allows rather
  * than refused, so a budget is exact to a few bytes; tests walk through all
  * points of failure by raising the budget step by step.
  *
@@ -59,9 +59,11 @@ typedef struct ArenaBlock
 
 struct SyncArena
 {
+	SyncArena  *account;		/* whose the fields from used on count: itself, or its parent's */
 	ArenaBlock *blocks;			/* the first is the one allocated from */
 	char	   *last;			/* last allocation, if it is in the first block */
 	size_t		used;
+	size_t		peak;			/* the most that used was */
 	size_t		budget;			/* 0 = none */
 	size_t		limit;			/* of used, for the work in hand; 0 = none */
 	bool		limit_reached;
@@ -80,8 +82,22 @@ arena_create(size_t budget)
 
 	if (arena == NULL)
 		return NULL;
-	arena->used = sizeof(SyncArena);
+	arena->account = arena;
+	arena->used = arena->peak = sizeof(SyncArena);
 	arena->budget = budget;
+	arena->next_size = ARENA_FIRST_BLOCK;
+	return arena;
+}
+
+SyncArena *
+arena_create_child(SyncArena *parent)
+{
+	SyncArena  *arena = calloc(1, sizeof(SyncArena));
+
+	if (arena == NULL)
+		arena_fail(parent);
+	arena->account = parent->account;
+	arena->cancel = parent->cancel;
 	arena->next_size = ARENA_FIRST_BLOCK;
 	return arena;
 }
@@ -90,7 +106,7 @@ static void
 arena_free_block(SyncArena *arena, ArenaBlock *block)
 {
 	arena_unpoison(block, block->size);
-	arena->used -= block->size;
+	arena->account->used -= block->size;
 	free(block);
 }
 
@@ -153,6 +169,12 @@ arena_used(const SyncArena *arena)
 	return arena->used;
 }
 
+size_t
+arena_peak(const SyncArena *arena)
+{
+	return arena->peak;
+}
+
 void
 arena_limit(SyncArena *arena, size_t more)
 {
@@ -196,10 +218,12 @@ arena_cancelled(const SyncArena *arena)
 void
 arena_poll(SyncArena *arena)
 {
-	if (arena->cancel == NULL || (!arena->cancelled && !arena->cancel()))
+	SyncArena  *account = arena->account;
+
+	if (account->cancel == NULL || (!account->cancelled && !account->cancel()))
 		return;
-	arena->cancelled = true;
-	arena_fail(arena);
+	account->cancelled = true;
+	arena_fail(account);
 }
 
 void
@@ -224,6 +248,7 @@ arena_set_exhausted(SyncArena *arena, void (*handler) (void))
 void
 arena_fail(SyncArena *arena)
 {
+	arena = arena->account;
 	if (arena->guard == NULL)
 	{
 		if (arena->exhausted != NULL)
@@ -241,6 +266,7 @@ arena_fail(SyncArena *arena)
 static ArenaBlock *
 arena_add_block(SyncArena *arena, size_t need)
 {
+	SyncArena  *account = arena->account;
 	size_t		size = arena->next_size;
 	bool		outsized;
 	ArenaBlock *block;
@@ -252,27 +278,29 @@ arena_add_block(SyncArena *arena, size_t need)
 	if (outsized)
 		size = need;
 
-	if (arena->budget != 0)
+	if (account->budget != 0)
 	{
-		size_t		left = arena->budget > arena->used ? arena->budget - arena->used : 0;
+		size_t		left = account->budget > account->used ? account->budget - account->used : 0;
 
 		if (need > left)
 			arena_fail(arena);
 		if (size > left)
 			size = left;
 	}
-	if (arena->limit != 0 && need > arena->limit - arena->used)
+	if (account->limit != 0 && need > account->limit - account->used)
 	{
-		arena->limit_reached = true;
+		account->limit_reached = true;
 		arena_fail(arena);
 	}
-	if (arena->limit != 0 && size > arena->limit - arena->used)
-		size = arena->limit - arena->used;
+	if (account->limit != 0 && size > account->limit - account->used)
+		size = account->limit - account->used;
 
 	block = malloc(size);
 	if (block == NULL)
 		arena_fail(arena);
-	arena->used += size;
+	account->used += size;
+	if (account->used > account->peak)
+		account->peak = account->used;
 	block->size = size;
 	block->free = (char *) block + ARENA_HEADER;
 	block->end = (char *) block + size;

@@ -614,7 +614,7 @@ plan_bind(const SyncPlan *plan, const char *schema, const char *table,
 	binder.prefix = naming->prefix;
 	binder.scope.schema = (SyncString) {schema, (uint32_t) strlen(schema)};
 	binder.scope.table = (SyncString) {table, (uint32_t) strlen(table)};
-	arena_limit(arena, RULES_MAX_BYTES);
+	arena_limit(arena, BINDING_MAX_MEMORY);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 		binding = bind_table(&binder, row_type);

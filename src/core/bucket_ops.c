@@ -272,6 +272,8 @@ row_state_unite(const RowState *a, const RowState *b, SyncArena *arena)
 	KeySet		lookup_set = {.key_at = lookup_key};
 
 	state->partial = true;
+	/* until the last part is written, no copy has found the row */
+	state->round = a != NULL ? a->round : 0;
 	bucket_set.array = state->buckets = arena_array(arena, BucketRef, (size_t) buckets);
 	lookup_set.array = state->lookups = arena_array(arena, SyncString, (size_t) lookups);
 	key_set_init(&bucket_set, arena, buckets);

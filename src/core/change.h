@@ -66,6 +66,7 @@ typedef struct RowState
 	SyncString	row_copy;		/* BSON of the full row, or empty: kept only for rows
 								 * with an out-of-line value */
 	bool		partial;		/* not all of it has been written: a row in parts */
+	int64_t		round;			/* of the copy under the stream that found it; 0: none */
 } RowState;
 
 #define SYNC_KEY_LEN	16		/* a row's source key: UUID, RFC 4122 byte order */
@@ -131,7 +132,8 @@ extern RowState *bucket_ops_move(BucketOpList *list, const SourceTableId *table,
 
 /*
  * While a row is written in parts: everything that it was in and will be in, each
- * once, marked as partial; without a row copy.  Either may be NULL.
+ * once, marked as partial; without a row copy, of the round of a, the old state.
+ * Either may be NULL.
  */
 extern RowState *row_state_unite(const RowState *a, const RowState *b, SyncArena *arena);
 

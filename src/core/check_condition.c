@@ -401,54 +401,49 @@ check_match(Check *check, const PlanMatch *match, const PlanMatch *whole)
 		check_match(check, match->children[i], whole);
 }
 
-static void check_alternatives_of(Check *check, const Expr *expr);
-static void check_match_alternatives(Check *check, const PlanMatch *match);
+/* a condition: one of the two */
+typedef struct Condition
+{
+	const PlanMatch *match;
+	const Expr *expr;
+} Condition;
+
+static void check_alternatives(Check *check, Condition condition, bool is_or);
 
 /* every side of an OR is a condition of its own; so is a whole */
 static void
-check_together(Check *check, const Expr *expr)
+check_together(Check *check, Condition condition)
 {
 	facts_clear(check);
-	facts_of(check->facts, expr);
+	if (condition.match != NULL)
+		facts_of_match(check->facts, condition.match);
+	else
+		facts_of(check->facts, condition.expr);
 	check_facts(check, check->facts);
-	check_alternatives_of(check, expr);
+	check_alternatives(check, condition, false);
 }
 
+/* is_or: of what is above */
 static void
-check_alternatives_of(Check *check, const Expr *expr)
+check_alternatives(Check *check, Condition condition, bool is_or)
 {
-	if (expr->kind == EXPR_OR)
+	const PlanMatch *match = condition.match;
+	const Expr *expr = condition.expr;
+
+	if (is_or)
+		check_together(check, condition);
+	else if (match != NULL && match->kind == MATCH_CONDITION)
+		check_alternatives(check, (Condition) {.expr = match->expr}, false);
+	else if (match != NULL)
 	{
-		check_together(check, expr->args[0]);
-		check_together(check, expr->args[1]);
+		for (int i = 0; i < match->child_count; i++)
+			check_alternatives(check, (Condition) {.match = match->children[i]},
+							   match->kind == MATCH_OR);
 	}
-	else if (expr->kind == EXPR_AND)
+	else if (expr->kind == EXPR_OR || expr->kind == EXPR_AND)
 	{
-		check_alternatives_of(check, expr->args[0]);
-		check_alternatives_of(check, expr->args[1]);
-	}
-}
-
-static void
-check_match_together(Check *check, const PlanMatch *match)
-{
-	facts_clear(check);
-	facts_of_match(check->facts, match);
-	check_facts(check, check->facts);
-	check_match_alternatives(check, match);
-}
-
-static void
-check_match_alternatives(Check *check, const PlanMatch *match)
-{
-	if (match->kind == MATCH_CONDITION)
-		check_alternatives_of(check, match->expr);
-	for (int i = 0; i < match->child_count; i++)
-	{
-		if (match->kind == MATCH_OR)
-			check_match_together(check, match->children[i]);
-		else
-			check_match_alternatives(check, match->children[i]);
+		for (int i = 0; i < 2; i++)
+			check_alternatives(check, (Condition) {.expr = expr->args[i]}, expr->kind == EXPR_OR);
 	}
 }
 
@@ -458,5 +453,5 @@ check_conditions(Check *check, const PlanMatch *match)
 	if (match == NULL)
 		return;
 	check_match(check, match, match);
-	check_match_together(check, match);
+	check_together(check, (Condition) {.match = match});
 }

@@ -58,9 +58,17 @@ add_note(Compiler *compiler, PlanNoteKind kind, const TablePattern *table, const
 {
 	PlanNote   *note = arena_new(compiler->arena, PlanNote);
 	SyncPlan   *plan = compiler->plan;
+	TablePattern *copy;
 
 	note->kind = kind;
-	note->table = *table;
+	if (plan->last_note != NULL && pattern_equal(plan->last_note->table, table))
+		note->table = plan->last_note->table;
+	else
+	{
+		copy = arena_new(compiler->arena, TablePattern);
+		*copy = *table;
+		note->table = copy;
+	}
 	note->node = node;
 	note->offset = offset;
 	if (plan->last_note == NULL)
@@ -84,7 +92,7 @@ compile_note_column(Compiler *compiler, const TablePattern *table, SyncString co
 {
 	PlanNote   *note = add_note(compiler, NOTE_COLUMN, table, node, offset);
 
-	note->column = column;
+	note->name = column;
 	note->about = about;
 }
 
@@ -92,7 +100,7 @@ void
 compile_note_connection(Compiler *compiler, const TablePattern *table, SyncString connection,
 						const YamlNode *node, uint32_t offset)
 {
-	add_note(compiler, NOTE_CONNECTION, table, node, offset)->connection = connection;
+	add_note(compiler, NOTE_CONNECTION, table, node, offset)->name = connection;
 }
 
 void
@@ -133,6 +141,13 @@ report_sql_error(RulesReport *report, const ConfigSql *sql, const SyncError *err
 /* ---------------------------------------------------------------- statements */
 
 void
+compile_begin(Compiler *compiler, const ConfigSql *sql)
+{
+	arena_reset(compiler->scratch);
+	compiler->report->at = sql->node;
+}
+
+void
 compile_query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind)
 {
 	memset(query, 0, sizeof(*query));
@@ -162,10 +177,11 @@ compile_statement(QueryCompiler *query, const SqlStatement *statement)
 }
 
 const SqlScript *
-compile_parse(Compiler *compiler, const ConfigSql *sql)
+compile_parse(Compiler *compiler, const ConfigSql *sql, SyncArena *tree)
 {
 	SyncError	error;
-	const SqlScript *script = sql_parse(sql->text.data, sql->text.len, compiler->arena, &error);
+	const SqlScript *script = sql_parse(sql->text.data, sql->text.len, compiler->arena, tree,
+										&error);
 
 	if (script == NULL)
 		report_sql_error(compiler->report, sql, &error);
@@ -178,7 +194,7 @@ compile_select(QueryCompiler *query, const ConfigSql *sql)
 	const SqlStatement *statement;
 
 	query->node = sql->node;
-	query->script = compile_parse(query->compiler, sql);
+	query->script = compile_parse(query->compiler, sql, query->compiler->scratch);
 	if (query->script == NULL)
 		return NULL;
 	statement = query->script->first;
@@ -239,12 +255,7 @@ compile_table(QueryCompiler *query, const SqlSelect *select, TablePattern *patte
 					 "a query must read from exactly one table");
 		return false;
 	}
-	if (source->column_count > 0 || source->with_ordinality)
-	{
-		compile_fail(query, SYNC_ERROR_CONFIG, source->offset,
-					 "a table can have an alias, but nothing else");
-		return false;
-	}
+	/* names of columns behind the alias mean nothing to the service */
 	if (!pattern_of_source(query, source, pattern))
 		return false;
 	query->table = *pattern;

@@ -20,7 +20,9 @@
 
 typedef struct Compiler
 {
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of the plan and of messages */
+	SyncArena  *scratch;		/* what one query needs while it is compiled */
+	SyncArena  *streams;		/* what streams of edition 3 need until their plan is written */
 	RulesReport *report;
 	const SyncConfig *config;
 	SyncString	default_schema;
@@ -85,13 +87,18 @@ typedef struct QueryCompiler
 
 /* ---- compile.c: statements, tables, names */
 
+/* the scratch arena is free for a query, which is where compiling is now */
+extern void compile_begin(Compiler *compiler, const ConfigSql *sql);
 extern void compile_query_init(QueryCompiler *query, Compiler *compiler, QueryKind kind);
-/* parses an SQL text; NULL, reported where it stands, if it cannot be read */
-extern const SqlScript *compile_parse(Compiler *compiler, const ConfigSql *sql);
+/*
+ * Parses an SQL text into a tree in that arena (its strings are in the plan's).
+ * NULL, reported where it stands, if it cannot be read.
+ */
+extern const SqlScript *compile_parse(Compiler *compiler, const ConfigSql *sql, SyncArena *tree);
 
 /*
- * Parses one SELECT without any clause that cannot be used.  NULL, reported,
- * if it is something else.
+ * Parses one SELECT without any clause that cannot be used, into the scratch arena.
+ * NULL, reported, if it is something else.
  */
 extern const SqlSelect *compile_select(QueryCompiler *query, const ConfigSql *sql);
 

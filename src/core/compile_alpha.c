@@ -114,7 +114,7 @@ add_variant(AlphaStream *stream, const AlphaVariant *variant)
 	*source = stream->source;
 	if (variant != NULL)
 	{
-		leaves = alpha_leaves(variant, arena);
+		leaves = alpha_leaves(variant, alpha->compiler->scratch);
 		source->match = alpha_match(leaves, variant->leaf_count, source, arena);
 		for (int i = 0; i < variant->leaf_count; i++)
 		{
@@ -223,7 +223,7 @@ compile_stream(AlphaCompiler *alpha, const ConfigStream *config)
 		add_variant(&stream, NULL);
 		return;
 	}
-	variants = alpha_variants(where, alpha->compiler->arena);
+	variants = alpha_variants(where, alpha->compiler->scratch);
 	for (uint64_t i = 0; i < where->variants; i++)
 		add_variant(&stream, variants[i]);
 }
@@ -236,7 +236,9 @@ compile_alpha_streams(Compiler *compiler)
 
 	for (int i = 0; i < config->stream_count && !report_is_full(compiler->report); i++)
 	{
-		if (config->streams[i].queries.count == 1)
-			compile_stream(&alpha, &config->streams[i]);
+		if (config->streams[i].queries.count != 1)
+			continue;
+		compile_begin(compiler, &config->streams[i].queries.items[0]);
+		compile_stream(&alpha, &config->streams[i]);
 	}
 }

@@ -33,7 +33,7 @@ count_min(uint64_t count)
 static AlphaNode *
 node_new(QueryCompiler *query, AlphaKind kind, const SqlExpr *expr)
 {
-	AlphaNode  *node = arena_new(query->compiler->arena, AlphaNode);
+	AlphaNode  *node = arena_new(query->compiler->scratch, AlphaNode);
 
 	node->kind = kind;
 	node->offset = expr->offset;
@@ -264,7 +264,7 @@ static bool
 compile_subquery_where(QueryCompiler *query, const SqlSelect *select, PlanSource *source,
 					   PlanMatch **match)
 {
-	SyncArena  *arena = query->compiler->arena;
+	SyncArena  *scratch = query->compiler->scratch;
 	const AlphaVariant *variant;
 	const AlphaNode *node;
 
@@ -280,8 +280,9 @@ compile_subquery_where(QueryCompiler *query, const SqlSelect *select, PlanSource
 		report_hint(query->compiler->report, "Use two subqueries, with OR between them.");
 		return false;
 	}
-	variant = alpha_variants(node, arena)[0];
-	*match = alpha_match(alpha_leaves(variant, arena), variant->leaf_count, source, arena);
+	variant = alpha_variants(node, scratch)[0];
+	*match = alpha_match(alpha_leaves(variant, scratch), variant->leaf_count, source,
+						 query->compiler->arena);
 	return true;
 }
 
@@ -336,7 +337,7 @@ compile_subquery_parts(QueryCompiler *query, const SqlSelect *select, uint32_t o
 static const PlanSource *
 compile_subquery(QueryCompiler *outer, const SqlStatement *statement, bool compare_result)
 {
-	PlanSource *source = arena_new(outer->compiler->arena, PlanSource);
+	PlanSource *source = arena_new(outer->compiler->scratch, PlanSource);
 	const SqlSelect *select;
 	QueryCompiler query;
 	bool		ok;

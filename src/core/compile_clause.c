@@ -52,7 +52,7 @@ identity_of_value(QueryCompiler *query, SyncValue value)
 {
 	SyncBuffer	buffer;
 
-	buffer_init(&buffer, query->compiler->arena, 32);
+	buffer_init(&buffer, query->compiler->scratch, 32);
 	if (value.type == SYNC_BLOB)
 	{
 		buffer_append(&buffer, "x'", 2);
@@ -69,7 +69,7 @@ identity_of_call(QueryCompiler *query, const char *name, const Clause *args, int
 {
 	SyncBuffer	buffer;
 
-	buffer_init(&buffer, query->compiler->arena, 64);
+	buffer_init(&buffer, query->compiler->scratch, 64);
 	buffer_append(&buffer, name, strlen(name));
 	buffer_append_char(&buffer, '(');
 	for (int i = 0; i < count; i++)
@@ -87,7 +87,7 @@ identity_of_column(QueryCompiler *query, SyncString table, SyncString column)
 {
 	SyncBuffer	buffer;
 
-	buffer_init(&buffer, query->compiler->arena, table.len + column.len + 1);
+	buffer_init(&buffer, query->compiler->scratch, table.len + column.len + 1);
 	buffer_append(&buffer, table.data, table.len);
 	buffer_append_char(&buffer, '.');
 	buffer_append(&buffer, column.data, column.len);
@@ -99,7 +99,7 @@ static int
 query_key(QueryCompiler *query, const Clause *parameter, bool expands)
 {
 	SyncString	identity = parameter->identity;
-	SyncArena  *arena = query->compiler->arena;
+	SyncArena  *scratch = query->compiler->scratch;
 
 	for (int i = 0; i < query->key_count; i++)
 	{
@@ -111,11 +111,11 @@ query_key(QueryCompiler *query, const Clause *parameter, bool expands)
 		size_t		old = (size_t) query->key_capacity;
 		size_t		new = old == 0 ? 4 : old * 2;
 
-		query->keys = arena_grow(arena, query->keys, sizeof(SyncString) * old,
+		query->keys = arena_grow(scratch, query->keys, sizeof(SyncString) * old,
 								 sizeof(SyncString) * new);
-		query->key_offsets = arena_grow(arena, query->key_offsets, sizeof(uint32_t) * old,
+		query->key_offsets = arena_grow(scratch, query->key_offsets, sizeof(uint32_t) * old,
 										sizeof(uint32_t) * new);
-		query->key_expands = arena_grow(arena, query->key_expands, sizeof(bool) * old,
+		query->key_expands = arena_grow(scratch, query->key_expands, sizeof(bool) * old,
 										sizeof(bool) * new);
 		query->key_capacity = (int) new;
 	}
@@ -185,7 +185,7 @@ clause_of_match(QueryCompiler *query, MatchKind kind, int key, const Expr *expr)
 	clause.match->expr = expr;
 	if (kind != MATCH_CONDITION)
 	{
-		clause.keys = arena_new(query->compiler->arena, int);
+		clause.keys = arena_new(query->compiler->scratch, int);
 		clause.keys[0] = key;
 		clause.key_count = 1;
 	}
@@ -314,7 +314,8 @@ combine_matches(QueryCompiler *query, MatchKind kind, const Clause *left, const 
 	clause.match->children[1] = right->match;
 	clause.unbounded = left->unbounded || right->unbounded;
 	clause.uses_request = left->uses_request || right->uses_request;
-	clause.keys = arena_array(arena, int, (size_t) (left->key_count + right->key_count));
+	clause.keys = arena_array(query->compiler->scratch, int,
+							  (size_t) (left->key_count + right->key_count));
 	for (int i = 0; i < left->key_count; i++)
 		clause.keys[clause.key_count++] = left->keys[i];
 	for (int i = 0; i < right->key_count; i++)
@@ -325,12 +326,26 @@ combine_matches(QueryCompiler *query, MatchKind kind, const Clause *left, const 
 	return clause;
 }
 
+/* two constants, too, become a condition on the row: the service does not fold these */
+static Clause
+row_operator(QueryCompiler *query, ExprKind kind, int op, const Clause *args)
+{
+	const Expr *operands[] = {args[0].expr, args[1].expr};
+
+	return (Clause) {
+		.kind = CLAUSE_ROW,
+		.expr = expr_new(query->compiler->arena, kind, op, 2, operands),
+	};
+}
+
 Clause
 clause_and_or(QueryCompiler *query, const SqlExpr *expr, bool is_and, const Clause *left,
 			  const Clause *right)
 {
 	Clause		args[2] = {*left, *right};
 
+	if (clause_is_row(left) && clause_is_row(right))
+		return row_operator(query, is_and ? EXPR_AND : EXPR_OR, 0, args);
 	return clause_apply_operator(query, expr, is_and ? "and" : "or",
 								 is_and ? EXPR_AND : EXPR_OR, 0, args, 2);
 }
@@ -409,6 +424,8 @@ compile_equal(QueryCompiler *query, const SqlExpr *expr, const Clause *args)
 	if ((args[1].kind == CLAUSE_ROW || query->kind == QUERY_DATA) && clause_is_row(&args[1]) &&
 		left_parameter)
 		return match_with_parameter(query, MATCH_EQUAL, &args[1], &args[0]);
+	if (query->kind == QUERY_DATA && clause_is_row(&args[0]) && clause_is_row(&args[1]))
+		return row_operator(query, EXPR_COMPARE, VALUE_EQ, args);
 	return clause_apply_operator(query, expr, "operator=", EXPR_COMPARE, VALUE_EQ, args, 2);
 }
 
@@ -697,7 +714,7 @@ compile_stream_call(QueryCompiler *query, const SqlExpr *expr, const char *sourc
 
 		if (!name_is(&expr->call.name, functions[i].name) || (functions[i].auth_only && !is_auth))
 			continue;
-		name = arena_printf(query->compiler->arena, "%s.%s", source, functions[i].name);
+		name = arena_printf(query->compiler->scratch, "%s.%s", source, functions[i].name);
 		if (!check_request_arguments(query, expr, name, functions[i].arg_count))
 			return clause_error;
 		query->uses_subscription |= strcmp(source, "subscription") == 0;
@@ -722,7 +739,7 @@ compile_function_call(QueryCompiler *query, const SqlExpr *expr, const Clause *a
 	Expr	   *compiled;
 	const Expr **none;
 
-	none = arena_array(query->compiler->arena, const Expr *, (size_t) expr->call.arg_count);
+	none = arena_array(query->compiler->scratch, const Expr *, (size_t) expr->call.arg_count);
 	compiled = expr_new(query->compiler->arena, EXPR_FUNCTION, 0, expr->call.arg_count, none);
 	compiled->function = function;
 	return clause_apply(query, expr, function->name, compiled, args, expr->call.arg_count);
@@ -777,8 +794,7 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 	const char *source = of_stream ? stream_source(&expr->call.schema) : NULL;
 	Clause	   *args;
 
-	if (expr->call.extras != 0)
-		return clause_unsupported(query, expr, "a call with more than arguments");
+	/* DISTINCT, ORDER BY, FILTER and OVER of a call mean nothing to the service */
 	if (sql_name_is_set(&expr->call.schema) && !of_request && source == NULL)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, expr->call.schema.offset,
@@ -807,7 +823,7 @@ compile_call(QueryCompiler *query, const SqlExpr *expr)
 		}
 		return clause_error;
 	}
-	args = arena_array(query->compiler->arena, Clause, (size_t) expr->call.arg_count);
+	args = arena_array(query->compiler->scratch, Clause, (size_t) expr->call.arg_count);
 	for (int i = 0; i < expr->call.arg_count; i++)
 	{
 		args[i] = compile_clause(query, expr->call.args[i]);
@@ -883,17 +899,13 @@ compile_column(QueryCompiler *query, const SqlExpr *expr)
 						SHOWN(query->table_name));
 		return clause_error;
 	}
+	/* json_each() has key and value; others are no error of the service, and NULL */
 	if (query->kind == QUERY_EXPAND)
-	{
-		if (!name_is(&expr->column.name, "value") && !name_is(&expr->column.name, "key"))
-			return clause_fail(query, expr, SYNC_ERROR_CONFIG,
-							   "json_each() has the columns key and value only");
 		return (Clause) {
 			.kind = CLAUSE_PARAMETER,
 			.identity = identity_of_column(query, query->table_name, name),
 			.offset = expr->offset,
 		};
-	}
 	clause = (Clause) {
 		.kind = CLAUSE_ROW,
 		.expr = expr_column(query->compiler->arena, name),

@@ -21,6 +21,7 @@ typedef struct Definition
 	bool		broken;			/* some parameter query could not */
 	int			parameter_count;
 	SyncString *parameters;		/* bucket parameters, in order */
+	NameIndex	names;			/* of these */
 } Definition;
 
 /* gives the keys in a match their final places */
@@ -100,11 +101,13 @@ compile_check_id(QueryCompiler *query, const SqlSelect *select, const PlanSource
 SyncString
 compile_output_table(const SqlSource *source)
 {
-	if (sql_name_is_set(&source->alias))
+	SyncString	name = sql_name_string(&source->name);
+
+	/* an alias that repeats the name is none */
+	if (sql_name_is_set(&source->alias) &&
+		!sync_string_equal(sql_name_string(&source->alias), name))
 		return sql_name_string(&source->alias);
-	if (pattern_is_wildcard(sql_name_string(&source->name)))
-		return (SyncString) {"", 0};
-	return sql_name_string(&source->name);
+	return pattern_is_wildcard(name) ? (SyncString) {"", 0} : name;
 }
 
 /* the place of a key among the bucket parameters; -1: it is none of them */
@@ -114,15 +117,10 @@ bucket_parameter_place(Definition *definition, SyncString key)
 	static const char prefix[] = "bucket.";
 	const uint32_t prefix_len = sizeof(prefix) - 1;
 
-	for (int i = 0; i < definition->parameter_count; i++)
-	{
-		SyncString	name = definition->parameters[i];
-
-		if (key.len == name.len + prefix_len && memcmp(key.data, prefix, prefix_len) == 0 &&
-			memcmp(key.data + prefix_len, name.data, name.len) == 0)
-			return i;
-	}
-	return -1;
+	if (key.len < prefix_len || memcmp(key.data, prefix, prefix_len) != 0)
+		return -1;
+	return name_index_find(&definition->names,
+						   (SyncString) {key.data + prefix_len, key.len - prefix_len});
 }
 
 /* the WHERE must compare exactly the bucket's parameters (3.3) */
@@ -134,7 +132,7 @@ hint_for_parameter(Definition *definition, QueryCompiler *query, SyncString key)
 
 	for (int i = 0; i < definition->parameter_count; i++)
 	{
-		const char *name = arena_printf(definition->compiler->arena, "bucket.%.*s",
+		const char *name = arena_printf(definition->compiler->scratch, "bucket.%.*s",
 										SHOWN(definition->parameters[i]));
 		int			distance = report_distance(key, name);
 
@@ -208,7 +206,7 @@ compile_data_where(Definition *definition, QueryCompiler *query, const SqlSelect
 	/* without readable parameter queries nothing can be said about coverage */
 	if (definition->broken)
 		return;
-	places = arena_array(query->compiler->arena, int, (size_t) query->key_count + 1);
+	places = arena_array(query->compiler->scratch, int, (size_t) query->key_count + 1);
 	if (!check_coverage(definition, query, offset, places))
 		return;
 	source->key_count = definition->parameter_count;
@@ -287,28 +285,29 @@ check_parameter_names(Definition *definition, QueryCompiler *query, const SyncSt
 											 (size_t) count);
 		for (int i = 0; i < count; i++)
 		{
-			bool		known = false;
-
-			for (int j = 0; j < definition->parameter_count; j++)
-				known |= sync_string_equal(definition->parameters[j], names[i]);
-			if (!known)
+			if (name_index_find(&definition->names, names[i]) < 0)
+			{
+				name_index_add(&definition->names, names[i], definition->parameter_count,
+							   definition->compiler->arena);
 				definition->parameters[definition->parameter_count++] = names[i];
+			}
+			else if (definition->config->data.count > 0)
+			{
+				/* the service counts both, so that no data query can cover them */
+				compile_fail(query, SYNC_ERROR_CONFIG, offsets[i],
+							 "the bucket has a parameter \"%.*s\" already", SHOWN(names[i]));
+			}
 		}
 		return;
 	}
 	for (int i = 0; i < count; i++)
 	{
-		bool		found = false;
-
-		for (int j = 0; j < definition->parameter_count; j++)
-			found |= sync_string_equal(definition->parameters[j], names[i]);
-		if (!found)
-		{
-			compile_fail(query, SYNC_ERROR_CONFIG, offsets[i], "\"%.*s\" is not a parameter of the "
-						 "bucket's first parameter query", SHOWN(names[i]));
-			report_hint(query->compiler->report,
-						"All parameter queries of a bucket must have the same items.");
-		}
+		if (name_index_find(&definition->names, names[i]) >= 0)
+			continue;
+		compile_fail(query, SYNC_ERROR_CONFIG, offsets[i], "\"%.*s\" is not a parameter of the "
+					 "bucket's first parameter query", SHOWN(names[i]));
+		report_hint(query->compiler->report,
+					"All parameter queries of a bucket must have the same items.");
 	}
 }
 
@@ -379,8 +378,9 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 						PlanIndex *index, ParameterUse *use)
 {
 	SyncArena  *arena = definition->compiler->arena;
-	SyncString *names = arena_array(arena, SyncString, (size_t) select->item_count);
-	uint32_t   *offsets = arena_array(arena, uint32_t, (size_t) select->item_count);
+	SyncArena  *scratch = definition->compiler->scratch;
+	SyncString *names = arena_array(scratch, SyncString, (size_t) select->item_count);
+	uint32_t   *offsets = arena_array(scratch, uint32_t, (size_t) select->item_count);
 	int			count = 0;
 	bool		ok = true;
 
@@ -389,6 +389,8 @@ compile_parameter_items(Definition *definition, QueryCompiler *query, const SqlS
 	{
 		const SqlItem *item = &select->items[i];
 
+		if (sql_name_is_set(&item->alias))
+			compile_check_case(query, &item->alias);
 		if (query->kind != QUERY_EXPAND && is_priority_item(item))
 			check_priority_item(definition, query, item);
 		else if (compile_parameter_item(query, item, index, &names[count], use))
@@ -419,7 +421,7 @@ compile_lookup_where(QueryCompiler *query, const SqlSelect *select, PlanSource *
 	use->token |= clause.uses_token;
 	use->request |= clause.uses_request;
 
-	places = arena_array(query->compiler->arena, int, (size_t) query->key_count + 1);
+	places = arena_array(query->compiler->scratch, int, (size_t) query->key_count + 1);
 	for (int i = 0; i < clause.key_count; i++)
 	{
 		places[clause.keys[i]] = i;
@@ -470,8 +472,7 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 
 	if (select->source_count != 1 || sql_name_is_set(&call->call.schema) ||
 		!sync_string_equal(sql_name_string(&call->call.name), sync_string_literal("json_each")) ||
-		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality ||
-		source->column_count > 0)
+		call->call.arg_count != 1 || call->call.extras != 0 || source->with_ordinality)
 	{
 		compile_fail(query, SYNC_ERROR_CONFIG, source->offset,
 					 "a parameter query can read from one table or one json_each(value)");
@@ -482,6 +483,12 @@ compile_expand_source(QueryCompiler *query, const SqlSelect *select, ParameterUs
 	clause = compile_clause(query, call->call.args[0]);
 	if (clause.kind == CLAUSE_ERROR)
 		return false;
+	if (!clause_is_parameter(&clause))
+	{
+		compile_fail(query, SYNC_ERROR_CONFIG, call->call.args[0]->offset,
+					 "json_each() of a parameter query takes a value of the request");
+		return false;
+	}
 	use->token |= clause.uses_token;
 	use->request |= clause.uses_request;
 	query->table_name = sql_name_is_set(&source->alias) ? sql_name_string(&source->alias) :
@@ -511,7 +518,9 @@ compile_parameter_select(Definition *definition, QueryCompiler *query, const Sql
 	{
 		if (!compile_table(query, select, &index->source.table))
 			return false;
-		if (sql_name_is_set(&select->sources[0].alias))
+		if (sql_name_is_set(&select->sources[0].alias) &&
+			!sync_string_equal(sql_name_string(&select->sources[0].alias),
+							   sql_name_string(&select->sources[0].name)))
 		{
 			compile_fail(query, SYNC_ERROR_CONFIG, select->sources[0].alias.offset,
 						 "a table of a parameter query cannot have an alias");
@@ -564,13 +573,19 @@ compile_definition(Compiler *compiler, const ConfigBucket *config)
 	Definition	definition = {.compiler = compiler, .config = config};
 
 	for (int i = 0; i < config->parameters.count && !report_is_full(compiler->report); i++)
+	{
+		compile_begin(compiler, &config->parameters.items[i]);
 		compile_parameter_query(&definition, &config->parameters.items[i], i + 1);
+	}
 	definition.broken |= config->has_parameters && !definition.has_parameters;
 
 	bucket->stem = config->name;
 	bucket->sources = arena_array(compiler->arena, int, (size_t) config->data.count);
 	for (int i = 0; i < config->data.count && !report_is_full(compiler->report); i++)
+	{
+		compile_begin(compiler, &config->data.items[i]);
 		compile_data_query(&definition, &config->data.items[i], bucket);
+	}
 }
 
 void
@@ -612,6 +627,9 @@ compile_events(Compiler *compiler)
 		const ConfigEvent *event = &compiler->config->events[i];
 
 		for (int j = 0; j < event->payloads.count && !report_is_full(compiler->report); j++)
+		{
+			compile_begin(compiler, &event->payloads.items[j]);
 			compile_payload(compiler, &event->payloads.items[j]);
+		}
 	}
 }

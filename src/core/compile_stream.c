@@ -35,8 +35,8 @@ typedef struct StreamBuilder
 	const ConfigStream *config;
 	int			number;			/* of resolvers before merging */
 	bool		full;			/* there are too many: reported */
-	int			count;
-	StreamEntry *entries;		/* after merging; STREAM_MAX_RESOLVERS at most */
+	int			count;			/* after merging; STREAM_MAX_RESOLVERS at most */
+	StreamEntry entries[STREAM_MAX_RESOLVERS];
 } StreamBuilder;
 
 /* ---------------------------------------------------------------- messages */
@@ -81,6 +81,13 @@ stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 }
 
 void
+stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncString name)
+{
+	stream_warn(text, offset, "the column has no name and will be called \"%.*s\"", SHOWN(name));
+	stream_hint(text, "Add AS and a name behind it.");
+}
+
+void
 stream_hint(const StreamText *text, const char *format,...)
 {
 	char		hint[sizeof(((SyncError *) 0)->hint)];
@@ -114,7 +121,7 @@ stream_statement(const StreamText *text, const SqlStatement *statement)
 	for (int clause = 0; clause < SQL_CLAUSE_COUNT; clause++)
 	{
 		if (select->clauses[clause] == 0 || clause == SQL_CLAUSE_DISTINCT ||
-			clause == SQL_CLAUSE_ALL)
+			clause == SQL_CLAUSE_DISTINCT_ON || clause == SQL_CLAUSE_ALL)
 			continue;
 		stream_fail(text, SYNC_ERROR_CONFIG, select->clauses[clause], "%s is not supported",
 					sql_clause_name((SqlClause) clause));
@@ -123,16 +130,17 @@ stream_statement(const StreamText *text, const SqlStatement *statement)
 }
 
 const SqlSelect *
-stream_parse(StreamCompiler *compiler, const ConfigSql *sql, StreamText *text)
+stream_parse(StreamCompiler *compiler, const ConfigSql *sql, SyncArena *tree, StreamText *text)
 {
 	text->compiler = compiler;
 	text->node = sql->node;
-	text->script = compile_parse(compiler->compiler, sql);
+	text->script = compile_parse(compiler->compiler, sql, tree);
 	if (text->script == NULL)
 	{
 		compiler->failed = true;
 		return NULL;
 	}
+	text->offset = text->script->first->offset;
 	return stream_statement(text, text->script->first);
 }
 
@@ -147,7 +155,7 @@ stream_find_cte(const StreamScope *scope, const SqlName *name)
 
 	if (scope->in_cte || (compiler->ctes.count == 0 && compiler->root_ctes.count == 0))
 		return NULL;
-	lower = text_ascii_lower(sql_name_string(name), compiler->arena);
+	lower = text_ascii_lower(sql_name_string(name), compiler->scratch);
 	for (int i = 0; i < 2; i++)
 	{
 		int			found = name_index_find(&lists[i]->index, lower);
@@ -174,8 +182,10 @@ read_ctes(StreamCompiler *compiler, const ConfigCteList *config)
 		if (name_index_find(&list.index, name) < 0)
 			name_index_add(&list.index, name, list.count, compiler->arena);
 		cte->config = &config->items[list.count];
+		compiler->compiler->report->at = cte->config->sql.node;
 		compiler->failed = false;
-		cte->select = stream_parse(compiler, &cte->config->sql, &cte->text);
+		cte->select = stream_parse(compiler, &cte->config->sql, compiler->arena, &cte->text);
+		stream_check_cte(cte);
 		cte->broken = compiler->failed;
 	}
 	return list;
@@ -266,12 +276,6 @@ star_source(const StreamScope *scope, const SqlExpr *star)
 {
 	const StreamName *source;
 
-	if (sql_name_is_set(&star->column.schema))
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, star->offset,
-					"a table in the select list cannot be given with its schema");
-		return NULL;
-	}
 	if (sql_name_is_set(&star->column.qualifier))
 	{
 		source = stream_find_name(scope, &star->column.qualifier);
@@ -321,11 +325,7 @@ compile_items(StreamQuery *query, const StreamScope *scope, const SqlSelect *sel
 		if (expr != NULL)
 			add_column(query, expr, name, item->expr->offset);
 		if (!has_name)
-		{
-			stream_warn(scope->text, item->expr->offset,
-						"the column has no name and will be called \"%.*s\"", SHOWN(name));
-			stream_hint(scope->text, "Add AS and a name behind it.");
-		}
+			stream_warn_unnamed(scope->text, item->expr->offset, name);
 	}
 }
 
@@ -402,10 +402,11 @@ intern_bucket(StreamCompiler *compiler, StoredBucket *bucket)
 
 /* ---------------------------------------------------------------- resolvers */
 
+/* is_new: the source is in no bucket yet */
 static void
-add_bucket_source(StreamCompiler *compiler, StoredBucket *bucket, StoredSource *source)
+add_bucket_source(StreamCompiler *compiler, StoredBucket *bucket, StoredSource *source, bool is_new)
 {
-	for (int i = 0; i < bucket->source_count; i++)
+	for (int i = 0; i < bucket->source_count && !is_new; i++)
 	{
 		if (bucket->sources[i] == source)
 			return;
@@ -425,6 +426,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	StreamCompiler *compiler = builder->compiler;
 	StoredQuerier *querier = &resolver->querier;
 	StoredSource *source = intern_source(compiler, resolver->source);
+	bool		is_new = source == resolver->source;
 	StoredBucket *bucket;
 	SyncBuffer	name;
 	int			number = builder->number++;
@@ -438,7 +440,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	{
 		if (stored_querier_equal(&builder->entries[i].querier, querier))
 		{
-			add_bucket_source(compiler, builder->entries[i].bucket, source);
+			add_bucket_source(compiler, builder->entries[i].bucket, source, is_new);
 			return;
 		}
 	}
@@ -457,9 +459,7 @@ add_resolver(StreamBuilder *builder, StreamResolver *resolver)
 	buffer_append_char(&name, '|');
 	buffer_append_int(&name, number);
 	bucket->name = buffer_string(&name);
-	add_bucket_source(compiler, bucket, source);
-	builder->entries = arena_make_room(compiler->arena, builder->entries,
-									   sizeof(*builder->entries), builder->count);
+	add_bucket_source(compiler, bucket, source, true);
 	builder->entries[builder->count++] = (StreamEntry) {*querier, bucket, resolver->text};
 }
 
@@ -486,17 +486,28 @@ add_expr_use(Use *use, const StoredExpr *expr)
 		add_expr_use(use, expr->args[i]);
 }
 
+/* what decides about a value; a constant is no more up to the client than auth is */
+static void
+add_input_use(Use *use, const StoredExpr *input)
+{
+	Use			of_input = {false, false};
+
+	add_expr_use(&of_input, input);
+	use->auth |= of_input.auth || !of_input.client;
+	use->client |= of_input.client;
+}
+
 static void
 add_value_use(Use *use, const StoredValue *value)
 {
 	if (value->kind == VALUE_OF_REQUEST)
-		add_expr_use(use, value->expr);
+		add_input_use(use, value->expr);
 	else if (value->kind == VALUE_OF_LOOKUP && !value->lookup->seen)
 	{
 		/* lookups are a graph: two keys can come from one that needs two of the next */
 		value->lookup->seen = true;
 		if (value->lookup->function != NULL)
-			add_expr_use(use, value->lookup->function->input);
+			add_input_use(use, value->lookup->function->input);
 		for (int i = 0; i < value->lookup->value_count; i++)
 			add_value_use(use, value->lookup->values[i]);
 	}
@@ -521,7 +532,7 @@ check_dangerous(const StoredQuerier *querier, const StreamText *text)
 		add_expr_use(&use, querier->filters[i]);
 	if (!use.client || use.auth)
 		return;
-	stream_warn(text, text->script->first->offset,
+	stream_warn(text, text->offset,
 				"a client can choose freely which buckets of this query it syncs");
 	stream_hint(text, "Compare with auth, or set accept_potentially_dangerous_queries.");
 }
@@ -566,7 +577,7 @@ charge_sources(StreamCompiler *compiler, const StreamResolver *resolver)
 	if (compiler->walked <= STREAM_MAX_WALKED)
 		return true;
 	compiler->exhausted = true;
-	stream_fail(resolver->text, SYNC_ERROR_LIMIT, resolver->text->script->first->offset,
+	stream_fail(resolver->text, SYNC_ERROR_LIMIT, resolver->text->offset,
 				"the streams are too large once each OR inside an AND is multiplied out");
 	return false;
 }
@@ -604,7 +615,8 @@ compile_query(StreamBuilder *builder, const ConfigSql *sql)
 
 	compiler->failed = false;
 	query->compiler = compiler;
-	select = stream_parse(compiler, sql, &query->text);
+	compile_begin(compiler->compiler, sql);
+	select = stream_parse(compiler, sql, compiler->scratch, &query->text);
 	if (select == NULL)
 		return;
 	conditions = stream_condition_new(&query->text, CONDITION_AND, 0);
@@ -612,9 +624,12 @@ compile_query(StreamBuilder *builder, const ConfigSql *sql)
 	compile_items(query, &scope, select);
 	if (select->where != NULL)
 		stream_compile_where(&scope, select->where, conditions);
+	/* the service passes over a query that selects nothing at all */
+	if (select->item_count == 0)
+		return;
 	if (query->primary == NULL && !compiler->failed)
 	{
-		stream_fail(&query->text, SYNC_ERROR_CONFIG, query->text.script->first->offset,
+		stream_fail(&query->text, SYNC_ERROR_CONFIG, query->text.offset,
 					"the query selects no column of a table");
 		stream_hint(&query->text, "Select * or columns of the table that clients shall have.");
 	}
@@ -647,8 +662,12 @@ finish_stream(StreamBuilder *builder)
 static void
 compile_stream(StreamCompiler *compiler, const ConfigStream *config)
 {
-	StreamBuilder builder = {.compiler = compiler, .config = config};
+	StreamBuilder builder;
 
+	builder.compiler = compiler;
+	builder.config = config;
+	builder.number = builder.count = 0;
+	builder.full = false;
 	compiler->ctes = read_ctes(compiler, &config->ctes);
 	for (int i = 0; i < config->queries.count; i++)
 	{
@@ -696,9 +715,10 @@ static SyncPlan *
 read_back(Compiler *compiler, SyncString json, const RulesOptions *options)
 {
 	SyncPlan   *plan;
-	SyncError	error;
+	SyncError	error = {.code = SYNC_OK};
 
-	plan = (SyncPlan *) plan_read(json.data, json.len, options, compiler->arena, &error);
+	plan = plan_read_text(json, options, compiler->arena, compiler->streams, compiler->scratch,
+						  &error);
 	if (plan == NULL)
 	{
 		report_node(compiler->report, RULES_FATAL, error.code, NULL, "%s", error.message);
@@ -720,13 +740,15 @@ SyncPlan *
 compile_streams(Compiler *compiler, const RulesOptions *options)
 {
 	const SyncConfig *config = compiler->config;
-	StreamCompiler *streams = arena_new(compiler->arena, StreamCompiler);
+	SyncArena  *arena = compiler->streams;
+	StreamCompiler *streams = arena_new(arena, StreamCompiler);
 	SyncString	json;
 
 	streams->compiler = compiler;
-	streams->arena = compiler->arena;
-	streams->plan = arena_new(compiler->arena, StoredPlan);
-	streams->plan->streams = arena_array(compiler->arena, StoredStream,
+	streams->arena = arena;
+	streams->scratch = compiler->scratch;
+	streams->plan = arena_new(arena, StoredPlan);
+	streams->plan->streams = arena_array(arena, StoredStream,
 										 (size_t) config->stream_count);
 	streams->root_ctes = read_ctes(streams, &config->ctes);
 	for (int i = 0; i < config->stream_count && !report_is_full(compiler->report); i++)
@@ -735,11 +757,15 @@ compile_streams(Compiler *compiler, const RulesOptions *options)
 	check_event_names(compiler);
 	if (compiler->report->fatal_count > 0)
 		return NULL;
-	json = stored_plan_json(streams->plan, config, compiler->report->first, compiler->arena);
-	if (json.len > STORED_PLAN_MAX_BYTES)
+	arena_reset(compiler->scratch);
+	json = stored_plan_json(streams->plan, config, compiler->report->first, compiler->arena,
+							compiler->scratch);
+	if (json.data == NULL)
 	{
 		report_too_large(compiler);
 		return NULL;
 	}
+	arena_reset(compiler->streams);
+	arena_reset(compiler->scratch);
 	return read_back(compiler, json, options);
 }

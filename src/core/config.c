@@ -494,13 +494,14 @@ read_streams(ConfigReader *reader, const YamlNode *node)
 
 	if (map == NULL)
 		return;
-	if (config->compatibility.edition == 1)
+	/* the service asks for it stream by stream */
+	if (config->compatibility.edition == 1 && map->count > 0)
 	{
 		fail(reader, node, "\"streams\" need edition 2 or 3");
 		report_hint(reader->report, "Add \"config\" with \"edition: 3\".");
 		return;
 	}
-	if (config->compatibility.edition == 2)
+	if (config->compatibility.edition < 3)
 		report_node(reader->report, RULES_WARNING, SYNC_ERROR_CONFIG, node,
 					"streams of edition 2 are not stable; edition 3 is recommended");
 	config->streams = arena_array(reader->report->arena, ConfigStream, (size_t) map->count);

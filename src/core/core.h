@@ -73,6 +73,15 @@ extern SyncArena *arena_create(size_t budget);
 extern void arena_destroy(SyncArena *arena);	/* NULL is allowed */
 extern void arena_reset(SyncArena *arena);	/* keeps one block for reuse */
 extern size_t arena_used(const SyncArena *arena);	/* bytes taken from malloc */
+extern size_t arena_peak(const SyncArena *arena);	/* the most that these have been */
+
+/*
+ * An arena for what is given back before the parent's: by arena_reset(), or by
+ * arena_destroy(), which must come before the parent's, whatever happened.  What
+ * it takes counts as the parent's, and where it fails, the parent does, also here.
+ * It knows the parent's cancel(): so it is made when the work has begun.
+ */
+extern SyncArena *arena_create_child(SyncArena *parent);
 
 /*
  * A limit for what is about to be done: from now on at most `more` bytes are

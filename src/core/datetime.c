@@ -4,7 +4,8 @@
  *	  unixepoch() and datetime(): sync-rules.md, 6.4.
  *
  * The service reads text with JavaScript's Date, which accepts almost
- * anything.  Here the ISO forms are read as it reads them; all else is NULL.
+ * anything.  Here the ISO forms, and what is like them, are read as it reads
+ * them; all else (names of months, slashes) is NULL.
  * Nothing depends on a time zone or locale of the process.
  *
  *-------------------------------------------------------------------------
@@ -158,43 +159,133 @@ scan_zone(Scanner *scanner, int64_t *offset_ms)
 	return true;
 }
 
-/*
- * YYYY-MM-DD, YYYY-MM-DDThh:mm... and the same with a blank.  Without T the
- * service takes a lenient way that reads years below 100 as 1950 to 2049.
- */
+/* YYYY-MM-DDThh:mm... */
 static bool
-parse_date_text(SyncString text, double *result)
+parse_strict(Scanner scanner, double *result)
 {
-	Scanner		scanner = {text.data, text.data + text.len};
 	int			year;
 	int			month;
 	int			day;
 	bool		has_sign;
-	bool		strict = false;
-	int64_t		time_ms = 0;
+	int64_t		time_ms;
 	int64_t		offset_ms;
 
 	if (!scan_year(&scanner, &year, &has_sign) || !scan_char(&scanner, '-') ||
 		!scan_digits(&scanner, 2, 1, 12, &month) || !scan_char(&scanner, '-') ||
-		!scan_digits(&scanner, 2, 1, 31, &day))
+		!scan_digits(&scanner, 2, 1, 31, &day) ||
+		(!scan_char(&scanner, 'T') && !scan_char(&scanner, 't')) ||
+		!scan_time(&scanner, &time_ms) || !scan_zone(&scanner, &offset_ms) ||
+		scanner.at != scanner.end)
 		return false;
-	strict = scan_char(&scanner, 'T') || scan_char(&scanner, 't');
-	if ((strict || scan_char(&scanner, ' ')) && !scan_time(&scanner, &time_ms))
+	*result = (double) (days_from_date(year, month, day) * MS_PER_DAY + time_ms - offset_ms);
+	return true;
+}
+
+static bool
+scan_number(Scanner *scanner, int min_digits, int max_digits, int low, int high, int *value)
+{
+	int			count = 0;
+
+	while (count < max_digits && scanner->at + count < scanner->end &&
+		   scanner->at[count] >= '0' && scanner->at[count] <= '9')
+		count++;
+	return count >= min_digits && scan_digits(scanner, count, low, high, value);
+}
+
+static void
+scan_blanks(Scanner *scanner)
+{
+	while (scan_char(scanner, ' '))
+		;
+}
+
+/* an offset without minutes, as PostgreSQL writes +02, counts for nothing */
+static bool
+scan_short_zone(Scanner *scanner)
+{
+	const char *start = scanner->at;
+	int			digits;
+
+	if ((scan_char(scanner, '+') || scan_char(scanner, '-')) &&
+		scan_number(scanner, 1, 4, 0, 9999, &digits) && scanner->at - start != 4 &&
+		(scanner->at == scanner->end || *scanner->at == ' '))
+		return true;
+	scanner->at = start;
+	return false;
+}
+
+/*
+ * What the service reads in a lenient way: YYYY-MM[-DD], with or without zeros
+ * before, and hh:mm... behind a blank.  Years below 100 are 1950 to 2049, and the
+ * days of a month may go on in the next one.
+ */
+static bool
+parse_lenient(Scanner scanner, double *result)
+{
+	int			year;
+	int			month;
+	int			day = 1;
+	bool		has_day;
+	bool		has_time = false;
+	int64_t		time_ms = 0;
+	int64_t		offset_ms = 0;
+	const char *date_end;
+
+	scan_blanks(&scanner);
+	if (!scan_number(&scanner, 4, 6, 0, 999999, &year) || !scan_char(&scanner, '-') ||
+		!scan_number(&scanner, 1, 2, 1, 12, &month))
 		return false;
-	if (!scan_zone(&scanner, &offset_ms) || scanner.at != scanner.end)
+	has_day = scan_char(&scanner, '-');
+	if (has_day && !scan_number(&scanner, 1, 2, 1, 31, &day))
 		return false;
-	if (!strict && has_sign)
+	date_end = scanner.at;
+	scan_blanks(&scanner);
+	if (scanner.at > date_end && scanner.at < scanner.end && *scanner.at >= '0' &&
+		*scanner.at <= '9')
+	{
+		has_time = true;
+		if (!scan_time(&scanner, &time_ms))
+			return false;
+		scan_blanks(&scanner);
+	}
+	/* a day with an offset, but without a time, is none */
+	if ((!has_time || !scan_short_zone(&scanner)) && !scan_zone(&scanner, &offset_ms))
 		return false;
-	if (!strict && year < 100)
+	if (!has_time && offset_ms != 0)
+		return false;
+	scan_blanks(&scanner);
+	if (scanner.at != scanner.end)
+		return false;
+	/* what can be a day at the first place is none of a year: month, day, year */
+	if (year >= 1 && year <= 31)
+	{
+		int			first = year;
+
+		year = has_day ? day : 2001;
+		day = month;
+		month = first;
+		if (month > 12)
+			return false;
+	}
+	if (year < 100)
 		year += year < 50 ? 2000 : 1900;
 	*result = (double) (days_from_date(year, month, day) * MS_PER_DAY + time_ms - offset_ms);
 	return true;
 }
 
+static bool
+parse_date_text(SyncString text, double *result)
+{
+	Scanner		scanner = {text.data, text.data + text.len};
+
+	return parse_strict(scanner, result) || parse_lenient(scanner, result);
+}
+
+/* factor by factor: one multiplication rounds otherwise, which the cut shows */
 static double
 ms_from_julian(double days)
 {
-	return trunc((days - JULIAN_EPOCH) * (double) MS_PER_DAY);
+	return trunc((days - JULIAN_EPOCH) * 24 * 60 * 60 * 1000);
 }
 
 /* digits, with digits behind a point */

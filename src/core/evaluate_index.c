@@ -87,14 +87,24 @@ legacy_index_evaluate(Evaluation *evaluation, const BoundIndex *index)
 	SyncString	rows = {NULL, 0};
 	bool		whole = true;
 
+	/* a stream's subquery is asked for its value first: without one, or if it fails, for no more */
+	if (source->rules == SOURCE_ALPHA)
+	{
+		if (!parameter_rows(evaluation, source, &rows, &whole))
+		{
+			record_error(evaluation, NULL, index);
+			return;
+		}
+		if (!whole)
+			return;
+	}
 	if (!keys_evaluate(evaluation, source, &keys) ||
-		(keys.set_count > 0 && !parameter_rows(evaluation, source, &rows, &whole)))
+		(source->rules != SOURCE_ALPHA && keys.set_count > 0 &&
+		 !parameter_rows(evaluation, source, &rows, &whole)))
 	{
 		record_error(evaluation, NULL, index);
 		return;
 	}
-	if (source->rules == SOURCE_ALPHA && !whole)
-		return;
 	for (int s = 0; s < keys.set_count; s++)
 		emit_parameter_row(evaluation, index, key_set(&keys, s, source->key_count), rows);
 }

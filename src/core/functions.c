@@ -424,18 +424,6 @@ function_base64(ExprContext *context, int arg_count, const SyncValue *args, Sync
 	return true;
 }
 
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* the 16 bytes of a UUID's text form, whatever its version */
 static bool
 uuid_parse(SyncString text, unsigned char bytes[16])

@@ -7,6 +7,10 @@
  * EWKB's flags or ISO's codes.  The bytes are walked once and written as they
  * are read; nothing is built in between.
  *
+ * What PostGIS does not make (a line in a MULTIPOINT, an empty ring) is written
+ * as the service writes it, however odd that is: its output is compared byte by
+ * byte.
+ *
  * Invariant: no read goes beyond the bytes, and what a count promises must be
  * there, so work is bounded by the length of the value.
  *
@@ -16,8 +20,9 @@
 
 #include "functions.h"
 #include "number.h"
+#include "text.h"
 
-#define MAX_NESTING		32		/* collections inside one another */
+#define MAX_NESTING		200		/* collections inside one another; as in PostGIS */
 
 typedef enum GeometryType
 {
@@ -50,14 +55,22 @@ typedef struct GeometryHead
 	GeometryType type;
 	bool		has_z;
 	bool		has_m;
+	bool		is_ewkb;		/* has one of its flags */
 	bool		little_endian;
 } GeometryHead;
+
+typedef enum GeometryOutput
+{
+	OUTPUT_NONE,				/* only read */
+	OUTPUT_JSON,
+	OUTPUT_TEXT
+} GeometryOutput;
 
 typedef struct Geometry
 {
 	const unsigned char *at;
 	const unsigned char *end;
-	bool		as_json;
+	GeometryOutput output;
 	SyncBuffer	out;
 } Geometry;
 
@@ -92,73 +105,101 @@ read_double(Geometry *geometry, bool little_endian, double *value)
 	return true;
 }
 
+/*
+ * The members of a geometry with EWKB's flags are read as EWKB, too.  The low
+ * bits of its codes are the type; ISO's codes are numbers.
+ */
 static bool
-read_head(Geometry *geometry, GeometryHead *head)
+read_head(Geometry *geometry, const GeometryHead *outer, GeometryHead *head)
 {
 	uint32_t	code;
 	uint32_t	srid;
+	uint32_t	dimensions = 0;
 
-	if (geometry->at == geometry->end || *geometry->at > 1)
+	if (geometry->at == geometry->end)
 		return false;
-	head->little_endian = *geometry->at++ == 1;
+	head->little_endian = *geometry->at++ != 0;
 	if (!read_u32(geometry, head->little_endian, &code))
 		return false;
-	head->has_z = (code & 0x80000000u) != 0;
-	head->has_m = (code & 0x40000000u) != 0;
 	if ((code & 0x20000000u) != 0 && !read_u32(geometry, head->little_endian, &srid))
 		return false;
-	code &= 0x1FFFFFFF;
-	head->has_z |= code / 1000 == 1 || code / 1000 == 3;
-	head->has_m |= code / 1000 == 2 || code / 1000 == 3;
-	if (code / 1000 > 3 || code % 1000 < GEOMETRY_POINT || code % 1000 > GEOMETRY_COLLECTION)
+	head->is_ewkb = (code & 0xE0000000u) != 0;
+	head->has_z = (code & 0x80000000u) != 0;
+	head->has_m = (code & 0x40000000u) != 0;
+	if (head->is_ewkb || (outer != NULL && outer->is_ewkb))
+		code &= 0xF;
+	else if (code < 4000)
+	{
+		dimensions = code / 1000;
+		code %= 1000;
+	}
+	head->has_z |= dimensions == 1 || dimensions == 3;
+	head->has_m |= dimensions == 2 || dimensions == 3;
+	if (code < GEOMETRY_POINT || code > GEOMETRY_COLLECTION)
 		return false;
-	head->type = (GeometryType) (code % 1000);
+	head->type = (GeometryType) code;
 	return true;
 }
 
 /* ---------------------------------------------------------------- writing */
 
 static void
-put(Geometry *geometry, const char *text)
+put(Geometry *geometry, const char *json, const char *text)
 {
-	buffer_append(&geometry->out, text, strlen(text));
+	const char *s = geometry->output == OUTPUT_JSON ? json : text;
+
+	if (geometry->output != OUTPUT_NONE)
+		buffer_append(&geometry->out, s, strlen(s));
 }
 
 static void
-open_list(Geometry *geometry)
+put_number(Geometry *geometry, double value)
 {
-	put(geometry, geometry->as_json ? "[" : "(");
+	char		digits[NUMBER_TEXT_LEN];
+
+	if (geometry->output == OUTPUT_NONE)
+		return;
+	buffer_append(&geometry->out, digits, geometry->output == OUTPUT_JSON ?
+				  number_to_json(value, digits) : number_to_text(value, digits));
 }
 
-static void
-close_list(Geometry *geometry)
-{
-	put(geometry, geometry->as_json ? "]" : ")");
-}
-
-/* x y [z] [m]; without brackets */
+/* a coordinate that the bytes have, the output wants, both or none of these */
 static bool
-write_coordinates(Geometry *geometry, const GeometryHead *head)
+write_more(Geometry *geometry, const GeometryHead *head, bool has, bool wanted)
 {
-	int			count = 2 + head->has_z + head->has_m;
+	double		value;
 
-	for (int i = 0; i < count; i++)
-	{
-		char		digits[NUMBER_TEXT_LEN];
-		double		value;
-		size_t		len;
-
-		if (!read_double(geometry, head->little_endian, &value))
-			return false;
-		len = geometry->as_json ? number_to_json(value, digits) : number_to_text(value, digits);
-		if (i > 0)
-			put(geometry, geometry->as_json ? "," : " ");
-		buffer_append(&geometry->out, digits, len);
-	}
+	if (has && !read_double(geometry, head->little_endian, &value))
+		return false;
+	if (!wanted)
+		return true;
+	put(geometry, ",", " ");
+	if (has)
+		put_number(geometry, value);
+	else
+		put(geometry, "null", "undefined");
 	return true;
 }
 
-/* a list of points */
+/* x y [z] [m] without brackets; shape: which of them the text has.  JSON has no M */
+static bool
+write_coordinates(Geometry *geometry, const GeometryHead *head, const GeometryHead *shape)
+{
+	double		x;
+	double		y;
+	bool		text = geometry->output == OUTPUT_TEXT;
+
+	if (!read_double(geometry, head->little_endian, &x) ||
+		!read_double(geometry, head->little_endian, &y))
+		return false;
+	put_number(geometry, x);
+	put(geometry, ",", " ");
+	put_number(geometry, y);
+	return write_more(geometry, head, head->has_z, text ? shape->has_z : head->has_z) &&
+		write_more(geometry, head, head->has_m, text && shape->has_m);
+}
+
+/* a list of points; the text of none has no opening parenthesis */
 static bool
 write_points(Geometry *geometry, const GeometryHead *head)
 {
@@ -166,45 +207,103 @@ write_points(Geometry *geometry, const GeometryHead *head)
 
 	if (!read_u32(geometry, head->little_endian, &count))
 		return false;
-	open_list(geometry);
+	put(geometry, "[", count == 0 ? "" : "(");
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (i > 0)
-			put(geometry, ",");
-		if (geometry->as_json)
-			put(geometry, "[");
-		if (!write_coordinates(geometry, head))
+		put(geometry, i == 0 ? "[" : ",[", i == 0 ? "" : ",");
+		if (!write_coordinates(geometry, head, head))
 			return false;
-		if (geometry->as_json)
-			put(geometry, "]");
+		put(geometry, "]", "");
 	}
-	close_list(geometry);
+	put(geometry, "]", ")");
 	return true;
 }
 
+/* whether a count that comes next is 0; also where there is none */
+static bool
+nothing_follows(const Geometry *geometry, const GeometryHead *head)
+{
+	Geometry	peek = *geometry;
+	uint32_t	count;
+
+	return !read_u32(&peek, head->little_endian, &count) || count == 0;
+}
+
+/* in JSON, an outer ring without points is left out */
 static bool
 write_polygon(Geometry *geometry, const GeometryHead *head)
 {
 	uint32_t	count;
+	uint32_t	points;
+	bool		first = true;
 
 	if (!read_u32(geometry, head->little_endian, &count))
 		return false;
-	open_list(geometry);
+	put(geometry, "[", count == 0 ? "()" : "(");
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (i > 0)
-			put(geometry, ",");
+		if (i == 0 && geometry->output == OUTPUT_JSON && nothing_follows(geometry, head))
+		{
+			if (!read_u32(geometry, head->little_endian, &points))
+				return false;
+			continue;
+		}
+		put(geometry, first ? "" : ",", first ? "" : ",");
+		first = false;
 		if (!write_points(geometry, head))
 			return false;
 	}
-	close_list(geometry);
+	put(geometry, "]", ")");
 	return true;
 }
 
-static bool write_body(Geometry *geometry, const GeometryHead *head, int depth, bool inside);
-static bool write_geometry(Geometry *geometry, int depth);
+static bool write_body(Geometry *geometry, const GeometryHead *head, int depth);
+static bool write_geometry(Geometry *geometry, const GeometryHead *outer, int depth);
 
-/* the members of a MULTI... have heads of their own, which must be of its kind */
+static bool
+skip_body(Geometry *geometry, const GeometryHead *head, int depth)
+{
+	GeometryOutput output = geometry->output;
+	bool		read;
+
+	geometry->output = OUTPUT_NONE;
+	read = write_body(geometry, head, depth);
+	geometry->output = output;
+	return read;
+}
+
+/*
+ * A member of a MULTI..., of whatever type: in JSON its coordinates, which a
+ * collection does not have; in text those of a point, or a line's or polygon's
+ * lists.
+ */
+static bool
+write_member(Geometry *geometry, const GeometryHead *outer, int depth)
+{
+	GeometryHead head;
+
+	if (depth > MAX_NESTING || !read_head(geometry, outer, &head))
+		return false;
+	if (geometry->output == OUTPUT_NONE)
+		return write_body(geometry, &head, depth);
+	if (geometry->output == OUTPUT_JSON)
+	{
+		if (head.type != GEOMETRY_COLLECTION)
+			return write_body(geometry, &head, depth);
+		put(geometry, "null", "");
+		return skip_body(geometry, &head, depth);
+	}
+	if (outer->type != GEOMETRY_MULTI_POINT)
+		return (head.type == GEOMETRY_LINE || head.type == GEOMETRY_POLYGON) &&
+			write_body(geometry, &head, depth);
+	if (head.type == GEOMETRY_POINT)
+		return write_coordinates(geometry, &head, outer);
+	put(geometry, "", "undefined undefined");
+	put(geometry, "", outer->has_z ? " undefined" : "");
+	put(geometry, "", outer->has_m ? " undefined" : "");
+	return skip_body(geometry, &head, depth);
+}
+
 static bool
 write_members(Geometry *geometry, const GeometryHead *head, int depth)
 {
@@ -212,42 +311,28 @@ write_members(Geometry *geometry, const GeometryHead *head, int depth)
 
 	if (!read_u32(geometry, head->little_endian, &count))
 		return false;
-	open_list(geometry);
+	put(geometry, "[", "(");
 	for (uint32_t i = 0; i < count; i++)
 	{
-		GeometryHead member;
-
-		if (i > 0)
-			put(geometry, ",");
-		if (head->type == GEOMETRY_COLLECTION)
-		{
-			if (!write_geometry(geometry, depth + 1))
-				return false;
-			continue;
-		}
-		if (!read_head(geometry, &member) || (int) member.type != (int) head->type - 3 ||
-			!write_body(geometry, &member, depth + 1, true))
+		put(geometry, i == 0 ? "" : ",", i == 0 ? "" : ",");
+		if (!(head->type == GEOMETRY_COLLECTION ? write_geometry(geometry, head, depth + 1) :
+			  write_member(geometry, head, depth + 1)))
 			return false;
 	}
-	close_list(geometry);
+	put(geometry, "]", ")");
 	return true;
 }
 
-/* inside: a point of a MULTIPOINT has no parentheses of its own in text */
 static bool
-write_body(Geometry *geometry, const GeometryHead *head, int depth, bool inside)
+write_body(Geometry *geometry, const GeometryHead *head, int depth)
 {
-	bool		brackets = geometry->as_json || !inside;
-
 	switch (head->type)
 	{
 		case GEOMETRY_POINT:
-			if (brackets)
-				open_list(geometry);
-			if (!write_coordinates(geometry, head))
+			put(geometry, "[", "(");
+			if (!write_coordinates(geometry, head, head))
 				return false;
-			if (brackets)
-				close_list(geometry);
+			put(geometry, "]", ")");
 			return true;
 		case GEOMETRY_LINE:
 			return write_points(geometry, head);
@@ -258,61 +343,43 @@ write_body(Geometry *geometry, const GeometryHead *head, int depth, bool inside)
 	}
 }
 
-/* whether a geometry's body, which comes next, holds nothing */
+/* whether the body, which comes next, holds nothing: for text */
 static bool
 body_is_empty(const Geometry *geometry, const GeometryHead *head)
 {
 	Geometry	peek = *geometry;
 	uint32_t	count;
 
-	return head->type != GEOMETRY_POINT && read_u32(&peek, head->little_endian, &count) &&
-		count == 0;
+	if (head->type == GEOMETRY_POINT)
+		return false;
+	if (head->type != GEOMETRY_POLYGON || nothing_follows(geometry, head))
+		return nothing_follows(geometry, head);
+	return read_u32(&peek, head->little_endian, &count) && nothing_follows(&peek, head);
 }
 
 static bool
-write_geometry(Geometry *geometry, int depth)
+write_geometry(Geometry *geometry, const GeometryHead *outer, int depth)
 {
 	GeometryHead head;
 
-	if (depth > MAX_NESTING || !read_head(geometry, &head))
+	if (depth > MAX_NESTING || !read_head(geometry, outer, &head))
 		return false;
-	if (geometry->as_json)
+	put(geometry, "{\"type\":\"", "");
+	put(geometry, type_names[head.type].json, type_names[head.type].text);
+	put(geometry, head.type == GEOMETRY_COLLECTION ? "\",\"geometries\":" : "\",\"coordinates\":",
+		head.has_z && head.has_m ? " ZM " : head.has_z ? " Z " : head.has_m ? " M " : "");
+	if (geometry->output == OUTPUT_TEXT && body_is_empty(geometry, &head))
 	{
-		put(geometry, "{\"type\":\"");
-		put(geometry, type_names[head.type].json);
-		put(geometry, head.type == GEOMETRY_COLLECTION ? "\",\"geometries\":" : "\",\"coordinates\":");
-		if (!write_body(geometry, &head, depth, false))
-			return false;
-		put(geometry, "}");
-		return true;
+		put(geometry, "", head.has_z || head.has_m ? "EMPTY" : " EMPTY");
+		return skip_body(geometry, &head, depth);
 	}
-	put(geometry, type_names[head.type].text);
-	if (head.has_z || head.has_m)
-	{
-		put(geometry, head.has_z && head.has_m ? " ZM " : head.has_z ? " Z " : " M ");
-	}
-	if (body_is_empty(geometry, &head))
-	{
-		put(geometry, head.has_z || head.has_m ? "EMPTY" : " EMPTY");
-		geometry->at += 4;
-		return true;
-	}
-	return write_body(geometry, &head, depth, false);
+	if (!write_body(geometry, &head, depth))
+		return false;
+	put(geometry, "}", "");
+	return true;
 }
 
 /* ---------------------------------------------------------------- arguments */
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
 
 /* bytes up to the first pair that is not hex */
 static SyncString
@@ -335,7 +402,7 @@ bytes_from_hex(SyncValue text, SyncArena *arena)
 
 /* *is_geometry false: the value is none, the result is NULL */
 static void
-geometry_init(Geometry *geometry, SyncValue value, bool as_json, SyncArena *arena,
+geometry_init(Geometry *geometry, SyncValue value, GeometryOutput output, SyncArena *arena,
 			  bool *is_geometry)
 {
 	SyncString	bytes = {value.data, value.len};
@@ -348,8 +415,9 @@ geometry_init(Geometry *geometry, SyncValue value, bool as_json, SyncArena *aren
 		bytes = bytes_from_hex(value, arena);
 	geometry->at = (const unsigned char *) bytes.data;
 	geometry->end = geometry->at + bytes.len;
-	geometry->as_json = as_json;
-	buffer_init(&geometry->out, arena, bytes.len + 64);
+	geometry->output = output;
+	if (output != OUTPUT_NONE)
+		buffer_init(&geometry->out, arena, bytes.len + 64);
 }
 
 static bool
@@ -360,16 +428,16 @@ geometry_fail(ExprContext *context)
 }
 
 static bool
-geometry_as(ExprContext *context, const SyncValue *args, bool as_json, SyncValue *result)
+geometry_as(ExprContext *context, const SyncValue *args, GeometryOutput output, SyncValue *result)
 {
 	Geometry	geometry;
 	bool		is_geometry;
 
 	*result = value_null();
-	geometry_init(&geometry, args[0], as_json, context->arena, &is_geometry);
+	geometry_init(&geometry, args[0], output, context->arena, &is_geometry);
 	if (!is_geometry)
 		return true;
-	if (!write_geometry(&geometry, 0))
+	if (!write_geometry(&geometry, NULL, 0))
 		return geometry_fail(context);
 	*result = value_text(geometry.out.data, geometry.out.len);
 	return true;
@@ -380,14 +448,14 @@ function_st_asgeojson(ExprContext *context, int arg_count, const SyncValue *args
 					  SyncValue *result)
 {
 	(void) arg_count;
-	return geometry_as(context, args, true, result);
+	return geometry_as(context, args, OUTPUT_JSON, result);
 }
 
 bool
 function_st_astext(ExprContext *context, int arg_count, const SyncValue *args, SyncValue *result)
 {
 	(void) arg_count;
-	return geometry_as(context, args, false, result);
+	return geometry_as(context, args, OUTPUT_TEXT, result);
 }
 
 /* one coordinate of a point; what is no point, but well formed, gives NULL */
@@ -402,11 +470,11 @@ point_coordinate(ExprContext *context, SyncValue value, bool want_y, SyncValue *
 	double		y;
 
 	*result = value_null();
-	geometry_init(&geometry, value, true, context->arena, &is_geometry);
+	geometry_init(&geometry, value, OUTPUT_NONE, context->arena, &is_geometry);
 	if (!is_geometry)
 		return true;
 	whole = geometry;
-	if (!write_geometry(&whole, 0) || !read_head(&geometry, &head))
+	if (!write_geometry(&whole, NULL, 0) || !read_head(&geometry, NULL, &head))
 		return geometry_fail(context);
 	if (head.type != GEOMETRY_POINT)
 		return true;

@@ -82,6 +82,18 @@ struct JsonNode
 extern const JsonNode *json_parse(SyncString text, JsonNumbers numbers, SyncArena *arena,
 								  SyncError *error);
 
+/* the same with the nodes in an arena of their own, which is given back before their values */
+extern const JsonNode *json_parse_apart(SyncString text, JsonNumbers numbers, SyncArena *arena,
+										SyncArena *nodes, SyncError *error);
+
+/*
+ * A large document as far as its containers of that depth (the root's is 0), which are
+ * checked, but not kept: such a node has no elements, and its text, a SYNC_JSON, as
+ * value.  All is in nodes; scratch is reset for each of them.
+ */
+extern const JsonNode *json_parse_outline(SyncString text, JsonNumbers numbers, int depth,
+										  SyncArena *nodes, SyncArena *scratch, SyncError *error);
+
 /* the member of an object; NULL = none, or not an object */
 extern const JsonNode *json_member(const JsonNode *object, SyncString key);
 

@@ -23,7 +23,10 @@ typedef struct JsonReader
 	const char *next;
 	const char *end;
 	JsonNumbers numbers;
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of nodes */
+	SyncArena  *values;			/* of texts and digits */
+	SyncArena  *scratch;		/* of containers that are not kept; NULL: all are */
+	int			outline_depth;	/* of these */
 	SyncError  *error;
 	JsonNode   *spare;			/* nodes allocated in advance */
 	int			spare_count;
@@ -95,16 +98,11 @@ read_unit(JsonReader *reader, uint32_t *unit)
 	*unit = 0;
 	for (int i = 0; i < 4; i++)
 	{
-		char		c = reader->next < reader->end ? *reader->next : 'x';
+		int			digit = reader->next < reader->end ? hex_digit(*reader->next) : -1;
 
-		if (c >= '0' && c <= '9')
-			*unit = *unit << 4 | (uint32_t) (c - '0');
-		else if (c >= 'a' && c <= 'f')
-			*unit = *unit << 4 | (uint32_t) (c - 'a' + 10);
-		else if (c >= 'A' && c <= 'F')
-			*unit = *unit << 4 | (uint32_t) (c - 'A' + 10);
-		else
+		if (digit < 0)
 			return fail(reader);
+		*unit = *unit << 4 | (uint32_t) digit;
 		reader->next++;
 	}
 	return true;
@@ -192,7 +190,7 @@ read_string(JsonReader *reader, SyncString *string)
 			return true;
 		}
 		if (buffer.arena == NULL)
-			buffer_init(&buffer, reader->arena, (size_t) (reader->next - start) + 32);
+			buffer_init(&buffer, reader->values, (size_t) (reader->next - start) + 32);
 		text_append(&buffer, start, (size_t) (reader->next - start));
 		reader->next++;
 		if (c == '"')
@@ -259,7 +257,7 @@ read_number(JsonReader *reader, JsonNode *node)
 	}
 	len = (size_t) (reader->next - start);
 	if (is_integer && reader->numbers == JSON_NUMBERS_EXACT)
-		node->value = integer_from_digits(start, len, reader->arena);
+		node->value = integer_from_digits(start, len, reader->values);
 	else
 		node->value = value_real(number_parse(start, len));
 	return true;
@@ -361,11 +359,15 @@ nodes_equal(const JsonNode *a, const JsonNode *b, SyncArena *arena)
 		case JSON_STRING:
 			return values_equal(a->value, b->value);
 		case JSON_ARRAY:
+			if (a->value.type == SYNC_JSON || b->value.type == SYNC_JSON)
+				return values_equal(a->value, b->value);
 			for (x = a->first, y = b->first; x != NULL; x = x->next, y = y->next)
 				if (!nodes_equal(x, y, arena))
 					return false;
 			return true;
 		case JSON_OBJECT:
+			if (a->value.type == SYNC_JSON || b->value.type == SYNC_JSON)
+				return values_equal(a->value, b->value);
 			left = sort_nodes(member_array(a, arena), a->count, compare_keys, arena);
 			right = sort_nodes(member_array(b, arena), b->count, compare_keys, arena);
 			for (uint32_t i = 0; i < a->count; i++)
@@ -419,6 +421,27 @@ merge_members(JsonReader *reader, JsonNode **nodes, uint32_t count)
 	return true;
 }
 
+/* whether the members of a small object stay as they are: no key twice, none an index */
+static bool
+is_in_order(const JsonNode *object)
+{
+	uint32_t	index;
+
+	if (object->count > 16)
+		return false;
+	for (const JsonNode *node = object->first; node != NULL; node = node->next)
+	{
+		if (text_array_index(node->key, &index))
+			return false;
+		for (const JsonNode *other = object->first; other != node; other = other->next)
+		{
+			if (sync_string_equal(other->key, node->key))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* JavaScript's order: array index keys ascending, then the others as written */
 static bool
 order_members(JsonReader *reader, JsonNode *object)
@@ -430,7 +453,7 @@ order_members(JsonReader *reader, JsonNode *object)
 	uint32_t	index_count = 0;
 	uint32_t	index;
 
-	if (count < 2)
+	if (count < 2 || is_in_order(object))
 		return true;
 	nodes = member_array(object, reader->arena);
 	if (!merge_members(reader, nodes, count))
@@ -506,6 +529,28 @@ read_children(JsonReader *reader, JsonNode *parent, int depth)
 	}
 }
 
+/* a container of which only the text is kept */
+static bool
+read_outlined(JsonReader *reader, JsonNode *node, int depth)
+{
+	JsonReader	inner = *reader;
+	const char *start = reader->next;
+	bool		ok;
+
+	inner.arena = inner.values = reader->scratch;
+	inner.scratch = NULL;
+	inner.spare = NULL;
+	inner.spare_count = 0;
+	ok = read_element(&inner, node, depth);
+	reader->next = inner.next;
+	reader->failed = inner.failed;
+	arena_reset(reader->scratch);
+	node->count = 0;
+	node->first = NULL;
+	node->value = (SyncValue) {.type = SYNC_JSON, .len = (uint32_t) (reader->next - start), .data = start};
+	return ok;
+}
+
 static bool
 read_element(JsonReader *reader, JsonNode *node, int depth)
 {
@@ -518,6 +563,8 @@ read_element(JsonReader *reader, JsonNode *node, int depth)
 	{
 		case '{':
 		case '[':
+			if (reader->scratch != NULL && depth == reader->outline_depth)
+				return read_outlined(reader, node, depth);
 			node->kind = *reader->next++ == '{' ? JSON_OBJECT : JSON_ARRAY;
 			return read_children(reader, node, depth);
 		case '"':
@@ -541,29 +588,49 @@ read_element(JsonReader *reader, JsonNode *node, int depth)
 	}
 }
 
-const JsonNode *
-json_parse(SyncString text, JsonNumbers numbers, SyncArena *arena, SyncError *error)
+static const JsonNode *
+parse(JsonReader *reader, SyncString text)
 {
-	const char *start = text.len > 0 ? text.data : "";
-	JsonReader	reader = {
-		.text = start,
-		.next = start,
-		.end = start + text.len,
-		.numbers = numbers,
-		.arena = arena,
-		.error = error
-	};
-	JsonNode   *root = new_node(&reader);
+	JsonNode   *root = new_node(reader);
 
-	if (!read_element(&reader, root, 0))
+	reader->text = reader->next = text.len > 0 ? text.data : "";
+	reader->end = reader->next + text.len;
+	if (!read_element(reader, root, 0))
 		return NULL;
-	skip_space(&reader);
-	if (reader.next != reader.end)
+	skip_space(reader);
+	if (reader->next != reader->end)
 	{
-		fail(&reader);
+		fail(reader);
 		return NULL;
 	}
 	return root;
+}
+
+const JsonNode *
+json_parse_apart(SyncString text, JsonNumbers numbers, SyncArena *arena, SyncArena *nodes,
+				 SyncError *error)
+{
+	JsonReader	reader = {.numbers = numbers, .arena = nodes, .values = arena, .error = error};
+
+	return parse(&reader, text);
+}
+
+const JsonNode *
+json_parse_outline(SyncString text, JsonNumbers numbers, int depth, SyncArena *nodes,
+				   SyncArena *scratch, SyncError *error)
+{
+	JsonReader	reader = {
+		.numbers = numbers, .arena = nodes, .values = nodes, .scratch = scratch,
+		.outline_depth = depth, .error = error
+	};
+
+	return parse(&reader, text);
+}
+
+const JsonNode *
+json_parse(SyncString text, JsonNumbers numbers, SyncArena *arena, SyncError *error)
+{
+	return json_parse_apart(text, numbers, arena, arena, error);
 }
 
 const JsonNode *

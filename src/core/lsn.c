@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lsn.h"
+#include "text.h"
 
 void
 lsn_format(uint64_t lsn, char text[LSN_TEXT_LEN + 1])
@@ -37,16 +38,9 @@ parse_half(const char *s, size_t len, uint64_t *half)
 		return false;
 	for (size_t i = 0; i < len; i++)
 	{
-		char		c = s[i];
-		int			digit;
+		int			digit = hex_digit(s[i]);
 
-		if (c >= '0' && c <= '9')
-			digit = c - '0';
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else
+		if (digit < 0)
 			return false;
 		*half = *half << 4 | (uint64_t) digit;
 	}

@@ -429,12 +429,6 @@ number_parse_float(const char *s, size_t len)
 	return 0;
 }
 
-static bool
-is_hex_digit(char c)
-{
-	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 bool
 number_parse_int_truth(const char *s, size_t len)
 {
@@ -448,7 +442,7 @@ number_parse_int_truth(const char *s, size_t len)
 		hex = true;
 		i += 2;
 	}
-	for (; i < len && (is_digit(s[i]) || (hex && is_hex_digit(s[i]))); i++)
+	for (; i < len && (is_digit(s[i]) || (hex && hex_digit(s[i]) >= 0)); i++)
 		if (s[i] != '0')
 			return true;
 	return false;

@@ -117,12 +117,11 @@ typedef struct PlanNote PlanNote;
 struct PlanNote
 {
 	PlanNoteKind kind;
-	TablePattern table;
-	SyncString	column;			/* COLUMN */
-	SyncString	connection;		/* CONNECTION */
-	const void *about;			/* the Expr or PlanMatch that was made of it; NULL: not known */
-	const struct YamlNode *node;
 	uint32_t	offset;			/* in the node's text */
+	const struct YamlNode *node;
+	const TablePattern *table;	/* notes on one table may share it */
+	SyncString	name;			/* COLUMN, CONNECTION */
+	const void *about;			/* the Expr or PlanMatch that was made of it; NULL: not known */
 	PlanNote   *next;			/* in the order of compilation */
 };
 
@@ -152,6 +151,14 @@ extern bool pattern_fits(SyncString pattern, SyncString name, SyncString *suffix
 extern bool pattern_is_wildcard(SyncString pattern);
 
 extern bool pattern_equal(const TablePattern *a, const TablePattern *b);
+
+/*
+ * What plan_read() does, with a text that stays as long as the plan, as part of other
+ * work: no guard is set, no limit but that of the work.  What only reading needs is
+ * in outline and scratch, two arenas of their own.
+ */
+extern SyncPlan *plan_read_text(SyncString json, const RulesOptions *options, SyncArena *arena,
+								SyncArena *outline, SyncArena *scratch, SyncError *error);
 
 #define SYNC_DEFAULT_CONNECTION "default"
 

@@ -116,7 +116,7 @@ place_of_table(const Check *check, const TablePattern *table)
 	for (size_t at = table_slot(check, table); (note = check->tables[at]) != NULL;
 		 at = (at + 1) & (check->slot_count - 1))
 	{
-		if (pattern_equal(&note->table, table))
+		if (pattern_equal(note->table, table))
 			return note;
 	}
 	return NULL;
@@ -133,11 +133,11 @@ first_slot(const Check *check, const void *about)
 static void
 index_table(Check *check, const PlanNote *note)
 {
-	size_t		at = table_slot(check, &note->table);
+	size_t		at = table_slot(check, note->table);
 
 	while (check->tables[at] != NULL)
 	{
-		if (pattern_equal(&check->tables[at]->table, &note->table))
+		if (pattern_equal(check->tables[at]->table, note->table))
 			return;
 		at = (at + 1) & (check->slot_count - 1);
 	}
@@ -183,8 +183,8 @@ place_of_column(Check *check, const Expr *column)
 	for (const PlanNote *note = check->plan->first_note; note != NULL; note = note->next)
 	{
 		check->work++;
-		if (note->kind == NOTE_COLUMN && pattern_equal(&note->table, &check->source->table) &&
-			sync_string_equal(note->column, column->name))
+		if (note->kind == NOTE_COLUMN && pattern_equal(note->table, &check->source->table) &&
+			sync_string_equal(note->name, column->name))
 			return note;
 	}
 	return NULL;
@@ -390,7 +390,9 @@ schema_kind_fault(SchemaTableKind kind, const char **hint)
 		const char *hint;
 	}			reasons[] = {
 		[SCHEMA_PARTITIONED] = {"is partitioned: its rows are in its partitions",
-		"Name the partitions, or all of them by a wildcard."},
+		"Name the partitions, or all of them by a wildcard, or set publish_via_partition_root of the publication."},
+		[SCHEMA_PARTITION] = {"is a partition: its rows are published as its root's",
+		"Name the root table (the publication has publish_via_partition_root)."},
 		[SCHEMA_VIEW] = {"is a view: it cannot be replicated", "Name the tables that it reads."},
 		[SCHEMA_MATERIALIZED_VIEW] = {"is a materialized view: it cannot be replicated",
 		"Name the tables that it reads."},
@@ -536,7 +538,7 @@ check_missing_table(Check *check, const TablePattern *pattern)
 		report_no_table(check, pattern, NULL);
 	for (; place != NULL; place = place->next)
 	{
-		if (place->kind == NOTE_TABLE && pattern_equal(&place->table, pattern))
+		if (place->kind == NOTE_TABLE && pattern_equal(place->table, pattern))
 			report_no_table(check, pattern, place);
 	}
 }
@@ -749,9 +751,9 @@ check_all(Check *check)
 			check_add(check, SYNC_ERROR_CONFIG, note,
 					  "The only connection is \"" SYNC_DEFAULT_CONNECTION "\".",
 					  "the connection \"%.*s\" is ignored: streams read from \""
-					  SYNC_DEFAULT_CONNECTION "\"", NAMED(note->connection));
+					  SYNC_DEFAULT_CONNECTION "\"", NAMED(note->name));
 		if (note->kind == NOTE_COLUMN)
-			check_column_name(check, &note->table, note->column, note);
+			check_column_name(check, note->table, note->name, note);
 	}
 	for (int i = 0; i < plan->source_count && goes_on(check); i++)
 		check_source(check, &plan->sources[i], true);

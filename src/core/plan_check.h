@@ -49,6 +49,7 @@ typedef enum SchemaTableKind
 {
 	SCHEMA_TABLE,
 	SCHEMA_PARTITIONED,			/* its rows are in its partitions */
+	SCHEMA_PARTITION,			/* its rows are published as its root's */
 	SCHEMA_VIEW,
 	SCHEMA_MATERIALIZED_VIEW,
 	SCHEMA_FOREIGN,

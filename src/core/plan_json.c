@@ -22,9 +22,12 @@
 #include "plan.h"
 #include "text.h"
 
+#define ELEMENT_DEPTH	3		/* of the plan's sources, buckets, indexes and streams */
+
 typedef struct PlanReader
 {
 	SyncArena  *arena;
+	SyncArena  *scratch;		/* of the element being read */
 	SyncError  *error;
 	bool		failed;
 	SyncString	default_schema;
@@ -141,8 +144,9 @@ read_data(PlanReader *reader, const JsonNode *node)
 		int			position = need_index(reader, source, "function", reader->expansion_count);
 
 		name = need_text(reader, source, "outputName");
+		/* json_each() has no other: as a column that the row does not have */
 		if (!is(name, "value") && !is(name, "key"))
-			fail(reader, SYNC_ERROR_UNSUPPORTED, "json_each() has no column \"%.*s\"", SHOWN(name));
+			return expr_constant(reader->arena, (SyncValue) {.type = SYNC_UNDEFINED});
 		expr = expr_new(reader->arena, is(name, "key") ? EXPR_EXPANDED_KEY : EXPR_EXPANDED_VALUE,
 						0, 0, NULL);
 		expr->position = position;
@@ -212,8 +216,12 @@ static const Expr *
 read_unary(PlanReader *reader, const JsonNode *node)
 {
 	const Expr *operand = read_member_expr(reader, node, "operand");
+	SyncString	name = need_text(reader, node, "operator");
 
-	if (!is(need_text(reader, node, "operator"), "not"))
+	/* + changes nothing, not even what is no number */
+	if (is(name, "+"))
+		return operand;
+	if (!is(name, "not"))
 		fail(reader, SYNC_ERROR_UNSUPPORTED, "unknown unary operator");
 	return expr_new(reader->arena, EXPR_NOT, 0, 1, &operand);
 }
@@ -509,6 +517,24 @@ read_columns(PlanReader *reader, const JsonNode *node, PlanSource *source)
 	}
 }
 
+/*
+ * An element of the plan's lists, with its values in that arena.  They are read one
+ * at a time: a tree of all of them would be much larger than what is made of it.
+ */
+static const JsonNode *
+open_element(PlanReader *reader, const JsonNode *node, SyncArena *values)
+{
+	SyncError	error;
+	const JsonNode *element;
+
+	if (node->value.type != SYNC_JSON)
+		return node;
+	arena_reset(reader->scratch);
+	element = json_parse_apart((SyncString) {node->value.data, node->value.len}, JSON_NUMBERS_EXACT,
+							   values, reader->scratch, &error);
+	return element != NULL ? element : node;	/* it was read before */
+}
+
 static void
 read_data_sources(PlanReader *reader, const JsonNode *array)
 {
@@ -518,11 +544,12 @@ read_data_sources(PlanReader *reader, const JsonNode *array)
 	for (const JsonNode *node = array->first; node != NULL && !reader->failed; node = node->next)
 	{
 		PlanSource *source = &plan->sources[plan->source_count++];
+		const JsonNode *element = open_element(reader, node, reader->arena);
 
-		read_source(reader, node, source);
-		read_columns(reader, node, source);
-		if (get(node, "outputTableName") != NULL)
-			source->output_table = need_text(reader, node, "outputTableName");
+		read_source(reader, element, source);
+		read_columns(reader, element, source);
+		if (get(element, "outputTableName") != NULL)
+			source->output_table = need_text(reader, element, "outputTableName");
 	}
 }
 
@@ -535,10 +562,11 @@ read_buckets(PlanReader *reader, const JsonNode *array)
 	for (const JsonNode *node = array->first; node != NULL && !reader->failed; node = node->next)
 	{
 		PlanBucket *bucket = &plan->buckets[plan->bucket_count++];
-		const JsonNode *sources = need(reader, node, "sources", JSON_ARRAY);
+		const JsonNode *element = open_element(reader, node, reader->arena);
+		const JsonNode *sources = need(reader, element, "sources", JSON_ARRAY);
 		const JsonNode *wrapped;
 
-		bucket->stem = need_text(reader, node, "uniqueName");
+		bucket->stem = need_text(reader, element, "uniqueName");
 		if (sources == NULL)
 			return;
 		bucket->sources = arena_array(reader->arena, int, sources->count);
@@ -586,10 +614,11 @@ read_indexes(PlanReader *reader, const JsonNode *array)
 	for (const JsonNode *node = array->first; node != NULL && !reader->failed; node = node->next)
 	{
 		PlanIndex  *index = &plan->indexes[plan->index_count++];
-		const JsonNode *scope = need(reader, node, "lookupScope", JSON_OBJECT);
+		const JsonNode *element = open_element(reader, node, reader->arena);
+		const JsonNode *scope = need(reader, element, "lookupScope", JSON_OBJECT);
 
-		read_source(reader, node, &index->source);
-		read_outputs(reader, node, &index->source);
+		read_source(reader, element, &index->source);
+		read_outputs(reader, element, &index->source);
 		if (scope == NULL)
 			return;
 		index->lookup_name = need_text(reader, scope, "lookupName");
@@ -657,6 +686,7 @@ collect_tables(PlanReader *reader, const JsonNode *events)
 	SyncConfig	config = {.compatibility = plan->compatibility};
 	Compiler	compiler = {
 		.arena = reader->arena,
+		.scratch = reader->scratch,
 		.report = &report,
 		.config = &config,
 		.default_schema = reader->default_schema,
@@ -707,7 +737,7 @@ read_wrapper(PlanReader *reader, const JsonNode *root)
 
 /* bytes of an element and its key, at most; its depth is bounded by json_parse() */
 static size_t
-bson_size(const JsonNode *node, size_t key_len)
+bson_size(PlanReader *reader, const JsonNode *node, size_t key_len)
 {
 	size_t		size = 1 + key_len + 1;
 	size_t		position = 0;
@@ -721,6 +751,7 @@ bson_size(const JsonNode *node, size_t key_len)
 	if (node->kind != JSON_ARRAY && node->kind != JSON_OBJECT)
 		return size + 1;
 	size += 4 + 1;
+	node = open_element(reader, node, reader->scratch);
 	for (const JsonNode *child = node->first; child != NULL; child = child->next)
 	{
 		if (position++ == border)
@@ -728,55 +759,61 @@ bson_size(const JsonNode *node, size_t key_len)
 			border *= 10;
 			digits++;
 		}
-		size += bson_size(child, node->kind == JSON_ARRAY ? digits : child->key.len);
+		size += bson_size(reader, child, node->kind == JSON_ARRAY ? digits : child->key.len);
 	}
 	return size;
 }
 
-/* the plan, or NULL with the error set */
-static const SyncPlan *
-read_plan(PlanReader *reader, const char *json, size_t len, const RulesOptions *options)
+SyncPlan *
+plan_read_text(SyncString json, const RulesOptions *options, SyncArena *arena, SyncArena *outline,
+			   SyncArena *scratch, SyncError *error)
 {
 	const char *schema = options->default_schema != NULL ? options->default_schema : "public";
-	SyncString	text;
+	PlanReader	reader = {.arena = arena, .scratch = scratch, .error = error};
 	const JsonNode *root;
 
-	if (len > PLAN_MAX_BYTES)
+	if (!utf8_is_valid(json.data, json.len))
 	{
-		fail(reader, SYNC_ERROR_LIMIT, "it is too large");
+		fail(&reader, SYNC_ERROR_CONFIG, "it is not UTF-8");
 		return NULL;
 	}
-	if (!utf8_is_valid(json, len))
-	{
-		fail(reader, SYNC_ERROR_CONFIG, "it is not UTF-8");
-		return NULL;
-	}
-	text = (SyncString) {arena_strndup(reader->arena, json, len), (uint32_t) len};
-	reader->default_schema = as_string(schema);
-	reader->default_schema.data = arena_strndup(reader->arena, schema, reader->default_schema.len);
-	reader->plan = arena_new(reader->arena, SyncPlan);
-	root = json_parse(text, JSON_NUMBERS_EXACT, reader->arena, reader->error);
+	reader.default_schema = as_string(schema);
+	reader.default_schema.data = arena_strndup(arena, schema, reader.default_schema.len);
+	reader.plan = arena_new(arena, SyncPlan);
+	root = json_parse_outline(json, JSON_NUMBERS_EXACT, ELEMENT_DEPTH, outline, scratch, error);
 	if (root == NULL)
 		return NULL;
-	reader->plan->bson_size = bson_size(root, 0);
-	read_wrapper(reader, root);
-	return reader->failed ? NULL : reader->plan;
+	reader.plan->bson_size = bson_size(&reader, root, 0);
+	read_wrapper(&reader, root);
+	return reader.failed ? NULL : reader.plan;
 }
 
 const SyncPlan *
 plan_read(const char *json, size_t len, const RulesOptions *options, SyncArena *arena,
 		  SyncError *error)
 {
-	PlanReader	reader = {.arena = arena, .error = error};
+	SyncArena  *volatile outline = NULL;
+	SyncArena  *volatile scratch = NULL;
 	const SyncPlan *volatile plan = NULL;
 	ArenaGuard	guard;
 	ArenaWork	outer;
 
 	memset(error, 0, sizeof(*error));
+	if (len > PLAN_MAX_BYTES)
+	{
+		sync_error_set(error, SYNC_ERROR_LIMIT, "stored plan: it is too large");
+		return NULL;
+	}
 	arena_work_begin(arena, &outer, PLAN_MAX_MEMORY, options->cancel);
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
-		plan = read_plan(&reader, json, len, options);
+	{
+		SyncString	text = {arena_strndup(arena, json, len), (uint32_t) len};
+
+		outline = arena_create_child(arena);
+		scratch = arena_create_child(arena);
+		plan = plan_read_text(text, options, arena, outline, scratch, error);
+	}
 	else if (arena_cancelled(arena))
 		sync_error_set(error, SYNC_ERROR_CANCELLED, "reading the stored plan was cancelled");
 	else if (arena_limit_reached(arena))
@@ -784,6 +821,8 @@ plan_read(const char *json, size_t len, const RulesOptions *options, SyncArena *
 	else
 		sync_error_set(error, SYNC_ERROR_OUT_OF_MEMORY, "out of memory");
 	arena_guard_pop(arena, &guard);
+	arena_destroy(outline);
+	arena_destroy(scratch);
 	arena_work_end(arena, &outer);
 	return plan;
 }

@@ -26,17 +26,38 @@ report_init(RulesReport *report, SyncArena *arena, const char *text, size_t len)
 }
 
 static void
+report_link(RulesReport *report, RulesMessage *message)
+{
+	if (report->last == NULL)
+		report->first = message;
+	else
+		report->last->next = message;
+	report->last = message;
+}
+
+static void
 report_append(RulesReport *report, RulesLevel level, const SyncError *error)
 {
 	RulesMessage *message = arena_new(report->arena, RulesMessage);
 
 	message->level = level;
 	message->error = *error;
-	if (report->last == NULL)
-		report->first = message;
-	else
-		report->last->next = message;
-	report->last = message;
+	report_link(report, message);
+}
+
+void
+report_last(RulesReport *report, RulesMessage *message, const char *text, const char *hint)
+{
+	message->level = RULES_FATAL;
+	sync_error_set(&message->error, SYNC_ERROR_LIMIT, "%s", text);
+	memcpy(message->error.hint, hint, strlen(hint) + 1);
+	if (report->at != NULL)
+	{
+		message->error.line = report->at->line;
+		message->error.column = report->at->column;
+	}
+	report->fatal_count++;
+	report_link(report, message);
 }
 
 static bool

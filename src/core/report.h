@@ -22,6 +22,7 @@ typedef struct RulesReport
 	SyncArena  *arena;
 	const char *text;			/* the whole document, for positions inside scalars */
 	size_t		len;
+	const YamlNode *at;			/* what is being compiled; NULL: not known */
 	RulesMessage *first;
 	RulesMessage *last;
 	int			count;
@@ -41,6 +42,10 @@ extern void report_offset(RulesReport *report, RulesLevel level, SyncErrorCode c
 
 /* an error that is already placed */
 extern void report_error(RulesReport *report, RulesLevel level, const SyncError *error);
+
+/* what ended the compilation, in memory that was kept for it; always taken */
+extern void report_last(RulesReport *report, RulesMessage *message, const char *text,
+						const char *hint);
 
 /* gives the newest message a hint, unless it was dropped */
 extern void report_hint(RulesReport *report, const char *format,...) sync_printf_like(2, 3);

@@ -8,6 +8,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "compile.h"
@@ -18,15 +19,6 @@ static const RulesMessage out_of_memory = {
 	.error = {
 		.code = SYNC_ERROR_OUT_OF_MEMORY,
 		.message = "out of memory while the sync rules were compiled",
-	},
-};
-
-static const RulesMessage too_large = {
-	.level = RULES_FATAL,
-	.error = {
-		.code = SYNC_ERROR_LIMIT,
-		.message = "the sync rules take too much memory to compile",
-		.hint = "Make them shorter or simpler.",
 	},
 };
 
@@ -63,25 +55,97 @@ plan_new(const SyncConfig *config, SyncArena *arena)
 	return plan;
 }
 
+/* of all queries, also those with errors: which tables and columns they name, and where */
 static const SyncPlan *
-compile(RulesReport *report, const RulesOptions *options)
+names_of(Compiler *compiler, SyncPlan *plan)
+{
+	size_t		count = 0;
+
+	for (const PlanNote *note = plan->first_note; note != NULL; note = note->next)
+		count += note->kind == NOTE_TABLE;
+	plan->source_count = plan->bucket_count = plan->index_count = plan->table_count = 0;
+	plan->tables = arena_array(compiler->arena, TablePattern, count);
+	compiler->plan = plan;
+	compiler->tables = (HashIndex) {.count = 0};
+	for (const PlanNote *note = plan->first_note; note != NULL; note = note->next)
+	{
+		if (note->kind == NOTE_TABLE)
+			compile_add_table(compiler, note->table);
+	}
+	return plan;
+}
+
+static const SyncPlan *
+compile(RulesReport *report, const RulesOptions *options, SyncArena *scratch, SyncArena *streams)
 {
 	const SyncConfig *config = config_read(report);
 	const char *schema = options->default_schema != NULL ? options->default_schema : "public";
-	Compiler	compiler = {.arena = report->arena, .report = report, .config = config};
+	Compiler	compiler = {
+		.arena = report->arena, .scratch = scratch, .streams = streams, .report = report,
+		.config = config
+	};
+	SyncPlan   *plan;
 
 	if (config == NULL)
 		return NULL;
 	compiler.default_schema.len = (uint32_t) strlen(schema);
 	compiler.default_schema.data = arena_strndup(report->arena, schema, compiler.default_schema.len);
-	compiler.plan = plan_new(config, report->arena);
+	plan = compiler.plan = plan_new(config, report->arena);
 	compile_bucket_definitions(&compiler);
 	compile_events(&compiler);
 	if (config->compatibility.edition == 2)
 		compile_alpha_streams(&compiler);
 	else if (config->compatibility.edition == 3)
 		compiler.plan = compile_streams(&compiler, options);
-	return report->fatal_count == 0 ? compiler.plan : NULL;
+	if (report->fatal_count == 0)
+		return compiler.plan;
+	if (options->names != NULL)
+		*options->names = names_of(&compiler, plan);
+	return NULL;
+}
+
+/* all messages after a jump; too_large: memory for one */
+static const RulesMessage *
+failure_of(RulesReport *report, RulesMessage *too_large)
+{
+	char		text[sizeof(((SyncError *) 0)->message)];
+
+	if (arena_cancelled(report->arena))
+		return &cancelled;
+	if (!arena_limit_reached(report->arena) || too_large == NULL)
+		return &out_of_memory;
+	snprintf(text, sizeof(text), "the sync rules take more than %d MB of memory to compile",
+			 (int) (RULES_MAX_MEMORY / (1024 * 1024)));
+	report_last(report, too_large, text, "Make them shorter or simpler.");
+	return report->first;
+}
+
+/* the plan, or NULL; *messages receives all that is said */
+static const SyncPlan *
+compile_guarded(RulesReport *report, const RulesOptions *options, const RulesMessage **messages)
+{
+	SyncArena  *arena = report->arena;
+	ArenaGuard	guard;
+	SyncArena  *volatile scratch = NULL;
+	SyncArena  *volatile streams = NULL;
+	RulesMessage *volatile too_large = NULL;
+	const SyncPlan *volatile plan = NULL;
+
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+	{
+		too_large = arena_new(arena, RulesMessage);
+		scratch = arena_create_child(arena);
+		streams = arena_create_child(arena);
+		plan = compile(report, options, scratch, streams);
+		*messages = report->first;
+	}
+	else
+		*messages = failure_of(report, too_large);
+	arena_guard_pop(arena, &guard);
+	arena_destroy(scratch);
+	arena_destroy(streams);
+	return plan;
 }
 
 const SyncPlan *
@@ -89,21 +153,14 @@ rules_compile(const char *yaml, size_t len, const RulesOptions *options, SyncAre
 			  const RulesMessage **messages)
 {
 	RulesReport report;
-	ArenaGuard	guard;
 	ArenaWork	outer;
-	const SyncPlan *volatile plan = NULL;
-	const RulesMessage *volatile failure = NULL;
+	const SyncPlan *plan;
 
 	report_init(&report, arena, yaml, len);
-	arena_work_begin(arena, &outer, RULES_MAX_BYTES, options->cancel);
-	arena_guard_push(arena, &guard);
-	if (setjmp(guard.jump) == 0)
-		plan = compile(&report, options);
-	else
-		failure = arena_cancelled(arena) ? &cancelled :
-			arena_limit_reached(arena) ? &too_large : &out_of_memory;
-	arena_guard_pop(arena, &guard);
+	if (options->names != NULL)
+		*options->names = NULL;
+	arena_work_begin(arena, &outer, RULES_MAX_MEMORY, options->cancel);
+	plan = compile_guarded(&report, options, messages);
 	arena_work_end(arena, &outer);
-	*messages = failure != NULL ? failure : report.first;
-	return failure != NULL ? NULL : plan;
+	return plan;
 }

@@ -57,15 +57,24 @@ typedef struct RulesOptions
 
 	/* asked now and then whether to stop, with SYNC_ERROR_CANCELLED; NULL: never */
 	bool		(*cancel) (void);
+
+	/*
+	 * Receives, when rules_compile() returns NULL, what plan_check() can compare all
+	 * the same: a plan of names alone, which cannot be bound.  NULL when the rules
+	 * could not be read, or took too much memory.  May be NULL.
+	 */
+	const SyncPlan **names;
 } RulesOptions;
 
 /*
  * Memory for compiling a config, for reading a stored plan, and for binding
  * one table: what takes more is refused with SYNC_ERROR_LIMIT.  Each is far
- * from what rules that somebody wrote take.
+ * from what rules that somebody wrote take.  With what libraries take beside
+ * the arena, compiling stays within 64 MB.
  */
-#define RULES_MAX_BYTES	((size_t) 256 * 1024 * 1024)
-#define PLAN_MAX_MEMORY	((size_t) 768 * 1024 * 1024)
+#define RULES_MAX_MEMORY	((size_t) 56 * 1024 * 1024)
+#define PLAN_MAX_MEMORY		((size_t) 768 * 1024 * 1024)
+#define BINDING_MAX_MEMORY	((size_t) 256 * 1024 * 1024)
 
 /*
  * Compiles a sync config.  The plan lives in arena.  *messages receives all

@@ -10,8 +10,7 @@
  * Whatever parses but can never be used (GROUP BY, AT TIME ZONE, UNION, ...)
  * is kept in the tree as a mark with a position, for the compilers to reject.
  *
- * Invariants: every node lies in the arena, as does the copy of the text that
- * names and positions refer to; a tree, subqueries included, is at most
+ * Invariants: names and positions refer to a copy of the text; a tree, subqueries included, is at most
  * SQL_MAX_HEIGHT nodes high (so a compiler may recurse over it); it is
  * immutable once returned.
  *
@@ -381,12 +380,15 @@ typedef struct SqlScript
 } SqlScript;
 
 /*
- * Reads text (UTF-8, len bytes, no NUL needed) into a tree in arena.  NULL on
- * error: then *error has SYNC_ERROR_SYNTAX with the position in the text, or
- * SYNC_ERROR_LIMIT for a text that is too long or nests too deep.  Sets no
- * guard: out of memory jumps to the caller's.
+ * Reads text (UTF-8, len bytes, no NUL needed) into a tree.  What its strings and
+ * names point to is in arena, all else (and the script itself) in the arena tree,
+ * which may be the same, or one that is given back sooner.  NULL on error: then
+ * *error has SYNC_ERROR_SYNTAX with the position in the text, or SYNC_ERROR_LIMIT
+ * for a text that is too long or nests too deep.  Sets no guard: out of memory
+ * jumps to the caller's.
  */
-extern const SqlScript *sql_parse(const char *text, size_t len, SyncArena *arena, SyncError *error);
+extern const SqlScript *sql_parse(const char *text, size_t len, SyncArena *arena, SyncArena *tree,
+								  SyncError *error);
 
 /* line and column (in characters) of an offset, both from 1 */
 extern void sql_position(const SqlScript *script, uint32_t offset, int *line, int *column);

@@ -120,7 +120,8 @@ extern SyncString sql_string_value(const char *text, const SqlToken *token, Sync
 typedef struct SqlParser
 {
 	SqlScript  *script;
-	SyncArena  *arena;
+	SyncArena  *strings;		/* what strings and names of the tree point to */
+	SyncArena  *arena;			/* all else */
 	SyncError  *error;
 	const SqlToken *tokens;
 	const SqlToken *end;		/* the TOKEN_END */

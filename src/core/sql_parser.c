@@ -636,10 +636,10 @@ parse_script(SqlParser *parser, SqlScript *script)
 }
 
 const SqlScript *
-sql_parse(const char *text, size_t len, SyncArena *arena, SyncError *error)
+sql_parse(const char *text, size_t len, SyncArena *arena, SyncArena *tree, SyncError *error)
 {
-	SqlScript  *script = arena_new(arena, SqlScript);
-	SqlParser	parser = {.script = script,.arena = arena,.error = error};
+	SqlScript  *script = arena_new(tree, SqlScript);
+	SqlParser	parser = {.script = script,.strings = arena,.arena = tree,.error = error};
 
 	if (len > SQL_MAX_LENGTH)
 	{
@@ -654,6 +654,6 @@ sql_parse(const char *text, size_t len, SyncArena *arena, SyncError *error)
 	}
 	script->text = arena_strndup(arena, text, len);
 	script->len = (uint32_t) len;
-	parser.tokens = parser.next = sql_tokenize(script->text, script->len, arena, &parser.end);
+	parser.tokens = parser.next = sql_tokenize(script->text, script->len, tree, &parser.end);
 	return parse_script(&parser, script) ? script : NULL;
 }

@@ -51,13 +51,13 @@ parse_literal(SqlParser *parser, SqlExprKind kind)
 			expr->boolean = token->kind == WORD_TRUE;
 			break;
 		case SQL_INTEGER:
-			expr->integer = integer_digits(text + token->offset, len, parser->arena);
+			expr->integer = integer_digits(text + token->offset, len, parser->strings);
 			break;
 		case SQL_REAL:
 			expr->real = number_parse(text + token->offset, len);
 			break;
 		case SQL_STRING:
-			expr->string = sql_string_value(text, token, parser->arena);
+			expr->string = sql_string_value(text, token, parser->strings);
 			break;
 		case SQL_PARAMETER:
 			expr->word = (SyncString) {text + token->offset, len};

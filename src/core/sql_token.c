@@ -166,7 +166,7 @@ sql_token_name(SqlParser *parser, const SqlToken *token)
 	if (first_upper == name.len)
 		return name;
 
-	folded = arena_strndup(parser->arena, name.original, name.len);
+	folded = arena_strndup(parser->strings, name.original, name.len);
 	for (uint32_t i = first_upper; i < name.len; i++)
 		folded[i] = lower(folded[i]);
 	name.text = folded;
@@ -448,7 +448,8 @@ sql_grow(SqlParser *parser, void *items, int count, int *capacity, size_t size)
 
 	if (count < *capacity)
 		return items;
-	wanted = *capacity > 0 ? *capacity * 2 : 4;
+	/* most queries have one source, which is large, and a few items */
+	wanted = *capacity > 0 ? *capacity * 2 : size > 64 ? 1 : 4;
 	items = arena_grow(parser->arena, items, (size_t) *capacity * size, (size_t) wanted * size);
 	*capacity = wanted;
 	return items;

@@ -131,7 +131,7 @@ join_words(SqlParser *parser, int words)
 	if (words == 1)
 		return name;
 
-	buffer_init(&buffer, parser->arena, 32);
+	buffer_init(&buffer, parser->strings, 32);
 	for (int i = 0; i < words; i++)
 	{
 		SqlName		word = sql_token_name(parser, &parser->next[i]);
@@ -172,7 +172,7 @@ sql_parse_type(SqlParser *parser)
 
 		type->name = word;
 		type->name.text = type->name.original =
-			arena_printf(parser->arena, "timestamp %.*s time zone", (int) with.len, with.text);
+			arena_printf(parser->strings, "timestamp %.*s time zone", (int) with.len, with.text);
 		type->name.len = (uint32_t) (sizeof("timestamp  time zone") - 1 + with.len);
 	}
 	else

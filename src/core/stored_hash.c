@@ -73,6 +73,7 @@ hash_finish(const Hasher *hasher)
 /* the text is hashed as it comes up; it is never there as a whole */
 
 #define PRECEDENCE_NOT		3
+#define PRECEDENCE_PLUS		11
 #define PRECEDENCE_EQUALITY 4
 
 static void hash_sql(Hasher *hasher, const StoredExpr *expr, int outer);
@@ -255,7 +256,7 @@ hash_sql(Hasher *hasher, const StoredExpr *expr, int outer)
 			own = PRECEDENCE_EQUALITY;
 			break;
 		case STORED_UNARY:
-			own = PRECEDENCE_NOT;
+			own = expr->text.data[0] == '+' ? PRECEDENCE_PLUS : PRECEDENCE_NOT;
 			break;
 		case STORED_BETWEEN:
 			own = PRECEDENCE_EQUALITY;

@@ -15,9 +15,16 @@
 #include "number.h"
 #include "stored_plan.h"
 
+/*
+ * The text is made twice: to know its length, and into memory of that length.  It
+ * is the largest thing that compiling makes, and a buffer that grows would take
+ * three times as much.
+ */
 typedef struct PlanWriter
 {
-	SyncBuffer	buffer;
+	SyncBuffer	buffer;			/* what was not taken over yet */
+	char	   *out;			/* NULL: only the length is wanted */
+	size_t		written;		/* taken over */
 	const StoredSource *source; /* whose functions are numbered; NULL: on the query side */
 } PlanWriter;
 
@@ -29,7 +36,17 @@ static void write_expr(PlanWriter *writer, const StoredExpr *expr);
 static bool
 is_full(const PlanWriter *writer)
 {
-	return writer->buffer.len > STORED_PLAN_MAX_BYTES;
+	return writer->written + writer->buffer.len > STORED_PLAN_MAX_BYTES;
+}
+
+/* takes over what is in the buffer */
+static void
+flush(PlanWriter *writer)
+{
+	if (writer->out != NULL)
+		memcpy(writer->out + writer->written, writer->buffer.data, writer->buffer.len);
+	writer->written += writer->buffer.len;
+	writer->buffer.len = 0;
 }
 
 static void
@@ -458,18 +475,21 @@ write_plan(PlanWriter *writer, const StoredPlan *plan)
 	{
 		put_separator(writer, i);
 		write_data_source(writer, plan->sources[i]);
+		flush(writer);
 	}
 	put(writer, "],\"buckets\":[");
 	for (int i = 0; i < plan->bucket_count; i++)
 	{
 		put_separator(writer, i);
 		write_bucket(writer, plan->buckets[i]);
+		flush(writer);
 	}
 	put(writer, "],\"parameterIndexes\":[");
 	for (int i = 0; i < plan->index_count; i++)
 	{
 		put_separator(writer, i);
 		write_index(writer, plan->indexes[i]);
+		flush(writer);
 	}
 	put(writer, "],\"streams\":[");
 	writer->source = NULL;
@@ -477,6 +497,7 @@ write_plan(PlanWriter *writer, const StoredPlan *plan)
 	{
 		put_separator(writer, i);
 		write_stream(writer, &plan->streams[i]);
+		flush(writer);
 	}
 	put(writer, plan->uses_metadata ? "],\"version\":2}" : "],\"version\":1}");
 }
@@ -566,21 +587,34 @@ write_errors(PlanWriter *writer, const RulesMessage *messages)
 	put(writer, "]");
 }
 
+static void
+write_wrapper(PlanWriter *writer, const StoredPlan *plan, const SyncConfig *config,
+			  const RulesMessage *messages)
+{
+	writer->written = 0;
+	put(writer, "{\"compatibility\":");
+	write_compatibility(writer, config);
+	put(writer, ",\"plan\":");
+	write_plan(writer, plan);
+	put(writer, ",\"eventDescriptors\":");
+	write_events(writer, config);
+	put(writer, ",\"errors\":");
+	write_errors(writer, messages);
+	put(writer, "}");
+	flush(writer);
+}
+
 SyncString
 stored_plan_json(const StoredPlan *plan, const SyncConfig *config, const RulesMessage *messages,
-				 SyncArena *arena)
+				 SyncArena *arena, SyncArena *scratch)
 {
-	PlanWriter	writer = {.source = NULL};
+	PlanWriter	writer = {.out = NULL};
 
-	buffer_init(&writer.buffer, arena, 4096);
-	put(&writer, "{\"compatibility\":");
-	write_compatibility(&writer, config);
-	put(&writer, ",\"plan\":");
-	write_plan(&writer, plan);
-	put(&writer, ",\"eventDescriptors\":");
-	write_events(&writer, config);
-	put(&writer, ",\"errors\":");
-	write_errors(&writer, messages);
-	put(&writer, "}");
-	return buffer_string(&writer.buffer);
+	buffer_init(&writer.buffer, scratch, 4096);
+	write_wrapper(&writer, plan, config, messages);
+	if (is_full(&writer))
+		return (SyncString) {NULL, 0};
+	writer.out = arena_alloc(arena, writer.written);
+	write_wrapper(&writer, plan, config, messages);
+	return (SyncString) {writer.out, (uint32_t) writer.written};
 }

@@ -69,7 +69,7 @@ typedef enum StoredExprKind
 	STORED_COLUMN,				/* text of relation; a function's are "value" and "key" */
 	STORED_METADATA,			/* text: schema, table_name, table_suffix of relation */
 	STORED_REQUEST,				/* text: auth, subscription, connection */
-	STORED_UNARY,				/* text: not */
+	STORED_UNARY,				/* text: not, + */
 	STORED_BINARY,				/* text: operator */
 	STORED_BETWEEN,				/* value, low, high */
 	STORED_SCALAR_IN,			/* target, then the list */
@@ -240,10 +240,11 @@ extern bool stored_querier_equal(const StoredQuerier *a, const StoredQuerier *b)
 /* ---- stored_plan.c */
 
 /*
- * The wrapper of 7.1; messages: what is stored as its errors.  Longer than
- * STORED_PLAN_MAX_BYTES, and not whole, if the plan is too large.
+ * The wrapper of 7.1; messages: what is stored as its errors.  No data if it is
+ * longer than STORED_PLAN_MAX_BYTES.
  */
 extern SyncString stored_plan_json(const StoredPlan *plan, const SyncConfig *config,
-								   const RulesMessage *messages, SyncArena *arena);
+								   const RulesMessage *messages, SyncArena *arena,
+								   SyncArena *scratch);
 
 #endif							/* PGSYNC_STORED_PLAN_H */

@@ -48,10 +48,11 @@ typedef struct StreamText
 {
 	StreamCompiler *compiler;
 	const YamlNode *node;
-	const SqlScript *script;
+	const SqlScript *script;	/* as long as the query, or the CTE, is compiled */
+	uint32_t	offset;			/* of its first statement */
 } StreamText;
 
-/* what `with` defines; parsed once, compiled where it is used */
+/* what `with` defines; parsed and checked once, compiled where it is used */
 typedef struct StreamCte
 {
 	const ConfigCte *config;
@@ -79,7 +80,8 @@ typedef struct StreamGiven
 struct StreamCompiler
 {
 	Compiler   *compiler;
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of the stored plan, and all that is kept until it is written */
+	SyncArena  *scratch;		/* what one query needs while it is compiled */
 	StoredPlan *plan;
 	StoredSource *sources[STREAM_CHAINS];	/* the plan's sources and indexes by hash */
 	StoredBucket *buckets[STREAM_CHAINS];
@@ -89,6 +91,7 @@ struct StreamCompiler
 	int64_t		walked;			/* nodes of the sources so far, before merging */
 	bool		exhausted;		/* a limit of all streams is reached: reported */
 	bool		failed;			/* something of the query at hand is wrong */
+	bool		checks_cte;		/* at the definition of one */
 	bool		given_last;		/* the newest message was not a repeated one */
 	int			given_count;
 	StreamGiven given[RULES_REPORT_MAX];
@@ -144,14 +147,16 @@ extern void stream_fail(const StreamText *text, SyncErrorCode code, uint32_t off
 						const char *format,...) sync_printf_like(4, 5);
 extern void stream_warn(const StreamText *text, uint32_t offset, const char *format,...)
 			sync_printf_like(3, 4);
+extern void stream_warn_unnamed(const StreamText *text, uint32_t offset, SyncString name);
 extern void stream_hint(const StreamText *text, const char *format,...) sync_printf_like(2, 3);
 
 /*
- * The first statement, if it is a SELECT; *text is filled in.  NULL, reported,
- * if it is not.  Clauses that cannot be used are reported.
+ * The first statement, if it is a SELECT, with its tree in that arena; *text is
+ * filled in.  NULL, reported, if it is not.  Clauses that cannot be used are
+ * reported.
  */
 extern const SqlSelect *stream_parse(StreamCompiler *compiler, const ConfigSql *sql,
-									 StreamText *text);
+									 SyncArena *tree, StreamText *text);
 extern const SqlSelect *stream_statement(const StreamText *text, const SqlStatement *statement);
 
 /* the CTE of that name, marked as used, or NULL */
@@ -163,6 +168,8 @@ extern StreamCte *stream_find_cte(const StreamScope *scope, const SqlName *name)
  * Adds the sources of FROM to the scope, and what ON and subqueries demand to
  * the conditions.
  */
+/* reports what is wrong with a CTE, used or not */
+extern void stream_check_cte(StreamCte *cte);
 extern void stream_compile_from(StreamScope *scope, const SqlSelect *select,
 								StreamCondition *conditions);
 

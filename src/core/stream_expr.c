@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "stream_compile.h"
+#include "text.h"
 
 /* ---------------------------------------------------------------- makers */
 
@@ -199,11 +200,12 @@ request_of_schema(const SqlName *schema)
 	return NULL;
 }
 
+/* functions have no case, not even in quotes */
 static bool
 call_is(const SqlExpr *call, const char *name)
 {
-	return call->call.name.len == strlen(name) &&
-		memcmp(call->call.name.text, name, call->call.name.len) == 0;
+	return text_equal_but_for_case(sql_name_string(&call->call.name),
+								   (SyncString) {name, (uint32_t) strlen(name)});
 }
 
 /* auth.user_id() and the like; the service does not look at arguments that are too many */
@@ -268,7 +270,9 @@ metadata_call(const StreamScope *scope, const SqlExpr *call, const StreamName *s
 					SHOWN(source->relation->name));
 	text->compiler->plan->uses_metadata = true;
 	return stream_make_input(text, call->offset, STORED_METADATA,
-							 sql_name_string(&call->call.name), source->relation);
+							 text_ascii_lower(sql_name_string(&call->call.name),
+											  text->compiler->arena),
+							 source->relation);
 }
 
 static bool
@@ -311,7 +315,8 @@ make_call(const StreamScope *scope, const SqlExpr *expr, StoredExprKind kind, Sy
 static const StoredExpr *
 function_call(const StreamScope *scope, const SqlExpr *call)
 {
-	SyncString	name = sql_name_string(&call->call.name);
+	SyncString	name = text_ascii_lower(sql_name_string(&call->call.name),
+										scope->text->compiler->arena);
 	const FunctionInfo *function = function_find(name);
 	const char *nearest;
 
@@ -373,11 +378,10 @@ unary(const StreamScope *scope, const SqlExpr *expr)
 	const StoredExpr *operand;
 	const StoredExpr *right;
 
-	if (expr->op == SQL_OP_PLUS || expr->op == SQL_OP_MINUS)
+	if (expr->op == SQL_OP_MINUS)
 	{
-		stream_fail(text, expr->op == SQL_OP_PLUS ? SYNC_ERROR_UNSUPPORTED : SYNC_ERROR_CONFIG,
-					expr->offset, "the operator %s cannot be used without a left operand",
-					sql_operator_name(expr->op));
+		stream_fail(text, SYNC_ERROR_CONFIG, expr->offset,
+					"the operator - cannot be used without a left operand");
 		return NULL;
 	}
 	operand = stream_expr(scope, expr->unary.operand);
@@ -385,6 +389,9 @@ unary(const StreamScope *scope, const SqlExpr *expr)
 	{
 		case SQL_OP_NOT:
 			return stream_make_not(text, expr->offset, operand);
+		case SQL_OP_PLUS:
+			return stream_make(text, expr->offset, STORED_UNARY, sync_string_literal("+"), 1,
+							   &operand);
 		case SQL_OP_IS_NULL:
 		case SQL_OP_IS_NOT_NULL:
 			right = stream_make(text, expr->offset, STORED_NULL, (SyncString) {NULL, 0}, 0, NULL);

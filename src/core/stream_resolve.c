@@ -41,12 +41,22 @@ typedef struct Key
 	StoredValue **values;
 } Key;
 
+/* a clause as the relation at hand sees it */
+typedef struct Link
+{
+	int			term;
+	const StreamSide *here;
+	const StreamSide *there;
+} Link;
+
 typedef struct Resolver
 {
 	StreamQuery *query;
-	SyncArena  *arena;
+	SyncArena  *arena;			/* of what becomes part of the plan */
+	SyncArena  *scratch;
 	const StreamProduct *product;
 	bool	   *used;			/* by term */
+	bool	   *resolved;		/* by clause: its value is known, or at work */
 	Node	   *nodes;
 	StoredQuerier *querier;
 	int			lookup_number;	/* of lookups begun */
@@ -81,8 +91,7 @@ static const StoredExpr **
 take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 {
 	const StreamProduct *product = resolver->product;
-	const StoredExpr **list = arena_array(resolver->arena, const StoredExpr *,
-										  (size_t) product->term_count);
+	const StoredExpr **list = NULL;
 
 	*count = 0;
 	for (int i = 0; i < product->term_count; i++)
@@ -92,12 +101,18 @@ take_conditions(Resolver *resolver, const StoredRelation *relation, int *count)
 		if (term->equals || term->left.relation != relation || resolver->used[i])
 			continue;
 		resolver->used[i] = true;
+		list = arena_make_room(resolver->arena, list, sizeof(*list), *count);
 		list[(*count)++] = term->left.expr;
 	}
 	return list;
 }
 
-/* the output with that expression, added if need be */
+/*
+ * The output with that expression, added if need be.  Elements of different
+ * arrays are different outputs: the service takes the first one for both, so that
+ * clients get rows by the elements of an array that the query compares with
+ * something else.  Those of one array are one output, as they are one key.
+ */
 static int
 output_of(Resolver *resolver, Node *node, const StoredExpr *expr)
 {
@@ -150,19 +165,19 @@ touches(const Resolver *resolver, int i, const StoredRelation *relation)
 }
 
 /*
- * Unused clauses between the relation and others, as {this side, other side}
- * pairs in the order of the product.  They count as used from here on, so that
- * the walk does not come back through them.
+ * Unused clauses between the relation and others, in the order of the product.
+ * They count as used from here on, so that the walk does not come back through
+ * them.
  */
-static const StreamSide **
+static Link *
 take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 {
-	const StreamSide **sides;
+	Link	   *links;
 
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 		*count += touches(resolver, i, relation);
-	sides = arena_array(resolver->arena, const StreamSide *, 2 * (size_t) *count);
+	links = arena_array(resolver->scratch, Link, (size_t) *count);
 	*count = 0;
 	for (int i = 0; i < resolver->product->term_count; i++)
 	{
@@ -172,11 +187,31 @@ take_clauses(Resolver *resolver, const StoredRelation *relation, int *count)
 		if (!touches(resolver, i, relation))
 			continue;
 		resolver->used[i] = true;
-		sides[2 * *count] = left ? &term->left : &term->right;
-		sides[2 * *count + 1] = left ? &term->right : &term->left;
-		(*count)++;
+		links[(*count)++] = (Link) {i, left ? &term->left : &term->right,
+		left ? &term->right : &term->left};
 	}
-	return sides;
+	return links;
+}
+
+/*
+ * The functions of a source are numbered in the order of the product, whether a
+ * clause becomes a key or asks for an output.  That for which the source was
+ * made, and those before it, are no longer among them: their functions come last.
+ */
+static void
+use_functions_of_clauses(Resolver *resolver, const StoredRelation *relation, StoredSource *source)
+{
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+
+		if (!term->equals || resolver->resolved[i])
+			continue;
+		if (term->left.relation == relation)
+			use_functions(resolver, source, term->left.expr);
+		if (term->right.relation == relation)
+			use_functions(resolver, source, term->right.expr);
+	}
 }
 
 static Key *
@@ -235,17 +270,18 @@ combined_value(Resolver *resolver, const Key *key)
 static StoredValue **
 resolve_keys(Resolver *resolver, StoredRelation *relation, StoredSource *source)
 {
-	int			clause_count;
-	const StreamSide **sides = take_clauses(resolver, relation, &clause_count);
-	Key		   *keys = arena_array(resolver->arena, Key, (size_t) clause_count);
+	int			link_count;
+	Link	   *links = take_clauses(resolver, relation, &link_count);
+	Key		   *keys = arena_array(resolver->scratch, Key, (size_t) link_count);
 	StoredValue **values;
 
-	for (int i = 0; i < clause_count; i++)
+	use_functions_of_clauses(resolver, relation, source);
+	for (int i = 0; i < link_count; i++)
 	{
-		Key		   *key = key_of(keys, &source->key_count, sides[2 * i]->expr);
+		Key		   *key = key_of(keys, &source->key_count, links[i].here->expr);
 
-		use_functions(resolver, source, sides[2 * i]->expr);
-		add_value(resolver, key, value_of(resolver, sides[2 * i + 1]));
+		resolver->resolved[links[i].term] = true;
+		add_value(resolver, key, value_of(resolver, links[i].there));
 	}
 	sort_keys(keys, source->key_count);
 	source->keys = arena_array(resolver->arena, const StoredExpr *, (size_t) source->key_count);
@@ -293,7 +329,7 @@ arrange_lookups(Resolver *resolver)
 {
 	StoredQuerier *querier = resolver->querier;
 	int			count = querier->lookup_count;
-	StoredLookup **by_number = arena_array(resolver->arena, StoredLookup *, (size_t) count);
+	StoredLookup **by_number = arena_array(resolver->scratch, StoredLookup *, (size_t) count);
 	int			last = 0;
 
 	for (int i = count - 1; i >= 0; i--)
@@ -324,6 +360,27 @@ arrange_lookups(Resolver *resolver)
 }
 
 /*
+ * An array of the request has no index: its elements cannot be looked up by what
+ * they are compared with apart from the one that asks for them.
+ */
+static void
+refuse_keys_of_function(Resolver *resolver, const StoredRelation *relation)
+{
+	for (int i = 0; i < resolver->product->term_count; i++)
+	{
+		const StreamTerm *term = resolver->product->terms[i];
+
+		if (!touches(resolver, i, relation))
+			continue;
+		resolver->used[i] = true;
+		resolver->failed = true;
+		stream_fail(term->text, SYNC_ERROR_CONFIG, term->offset,
+					"an array of the request cannot be compared with two others here");
+		stream_hint(term->text, "Compare with a second json_each() of the same array.");
+	}
+}
+
+/*
  * The lookup on a relation, made at the first call.  The walk cannot come back
  * to a lookup that is being made: all clauses that lead to it are used.
  */
@@ -337,7 +394,7 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 		node = node->next;
 	if (node != NULL)
 		return node;
-	node = arena_new(resolver->arena, Node);
+	node = arena_new(resolver->scratch, Node);
 	lookup = arena_new(resolver->arena, StoredLookup);
 	node->relation = relation;
 	node->lookup = lookup;
@@ -347,6 +404,7 @@ lookup_node(Resolver *resolver, StoredRelation *relation)
 	if (relation->kind == RELATION_JSON_EACH)
 	{
 		lookup->function = relation;
+		refuse_keys_of_function(resolver, relation);
 		lookup->filters = take_conditions(resolver, relation, &lookup->filter_count);
 	}
 	else
@@ -416,13 +474,16 @@ bool
 stream_resolve(StreamQuery *query, const StreamProduct *product, StreamResolver *result)
 {
 	StreamCompiler *compiler = query->compiler;
-	Resolver	resolver = {.query = query, .arena = compiler->arena, .product = product};
+	Resolver	resolver = {
+		.query = query, .arena = compiler->arena, .scratch = compiler->scratch, .product = product
+	};
 	StoredQuerier *querier = &result->querier;
 	StoredSource *source = arena_new(compiler->arena, StoredSource);
 	Node		primary = {.relation = query->primary, .source = source};
 
 	*result = (StreamResolver) {.source = source, .text = &query->text};
-	resolver.used = arena_array(compiler->arena, bool, (size_t) product->term_count);
+	resolver.used = arena_array(compiler->scratch, bool, (size_t) product->term_count);
+	resolver.resolved = arena_array(compiler->scratch, bool, (size_t) product->term_count);
 	resolver.querier = querier;
 	resolver.nodes = &primary;
 	querier->lookups = arena_array(compiler->arena, StoredLookup *,

@@ -20,7 +20,7 @@
 const StreamName *
 stream_find_name(const StreamScope *scope, const SqlName *name)
 {
-	SyncString	lower = text_ascii_lower(sql_name_string(name), scope->text->compiler->arena);
+	SyncString	lower = text_ascii_lower(sql_name_string(name), scope->text->compiler->scratch);
 
 	for (; scope != NULL; scope = scope->outer)
 	{
@@ -59,7 +59,7 @@ hint_request(const StreamText *text, const SqlName *name)
 void
 stream_no_such_source(const StreamScope *scope, const SqlName *name)
 {
-	SyncArena  *arena = scope->text->compiler->arena;
+	SyncArena  *scratch = scope->text->compiler->scratch;
 	const StreamText *text = scope->text;
 
 	stream_fail(text, SYNC_ERROR_CONFIG, name->offset, "there is no \"%.*s\" in FROM",
@@ -75,7 +75,7 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 
 			if (known.len < 40 && name->len > 1 &&
 				report_distance(sql_name_string(name),
-								arena_strndup(arena, known.data, known.len)) < 3)
+								arena_strndup(scratch, known.data, known.len)) < 3)
 			{
 				stream_hint(text, "Did you mean \"%.*s\"?", SHOWN(known));
 				return;
@@ -87,9 +87,9 @@ stream_no_such_source(const StreamScope *scope, const SqlName *name)
 static void
 add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 {
-	SyncArena  *arena = scope->text->compiler->arena;
+	SyncArena  *scratch = scope->text->compiler->scratch;
 
-	entry->name = text_ascii_lower(sql_name_string(name), arena);
+	entry->name = text_ascii_lower(sql_name_string(name), scratch);
 	if (name_index_find(&scope->name_index, entry->name) >= 0)
 	{
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
@@ -97,7 +97,7 @@ add_name(StreamScope *scope, const SqlName *name, StreamName *entry)
 		stream_hint(scope->text, "Give one of them another name with AS.");
 		return;
 	}
-	name_index_add(&scope->name_index, entry->name, scope->name_count, arena);
+	name_index_add(&scope->name_index, entry->name, scope->name_count, scratch);
 	scope->names[scope->name_count++] = *entry;
 }
 
@@ -133,17 +133,10 @@ column_of(const StreamScope *scope, const StreamName *source, const SqlName *nam
 		return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
 								 source->relation);
 	}
+	/* json_each() has "value" and "key"; others are no error of the service, and NULL */
 	if (source->relation != NULL)
-	{
-		if (sync_string_equal(column, sync_string_literal("value")) ||
-			sync_string_equal(column, sync_string_literal("key")))
-			return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
-									 source->relation);
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, name->offset,
-					"json_each() has no column \"%.*s\"", SHOWN(column));
-		stream_hint(scope->text, "It has \"value\" and \"key\".");
-		return NULL;
-	}
+		return stream_make_input(scope->text, name->offset, STORED_COLUMN, column,
+								 source->relation);
 	found = name_index_find(&source->column_index, column);
 	if (found >= 0)
 	{
@@ -160,12 +153,7 @@ stream_column(const StreamScope *scope, const SqlExpr *expr)
 {
 	const StreamName *source;
 
-	if (sql_name_is_set(&expr->column.schema))
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, expr->offset,
-					"a column's table cannot be given with its schema");
-		return NULL;
-	}
+	/* the service does not look at a schema before the table */
 	if (sql_name_is_set(&expr->column.qualifier))
 	{
 		source = stream_find_name(scope, &expr->column.qualifier);
@@ -252,7 +240,11 @@ source_name(const SqlSource *source)
 	return source->kind == SQL_SOURCE_CALL ? &source->call->call.name : &source->name;
 }
 
-/* each of these fills in the entry; false, reported, if the source cannot be used */
+/*
+ * Each of these fills in the entry; false, reported, if the source cannot be used.
+ * Names of columns behind the alias of a table or function, and WITH ORDINALITY,
+ * mean nothing to the service.
+ */
 
 static bool
 table_source(const StreamScope *scope, const SqlSource *source, StreamName *entry)
@@ -260,12 +252,6 @@ table_source(const StreamScope *scope, const SqlSource *source, StreamName *entr
 	StoredRelation *relation;
 	TablePattern pattern;
 
-	if (source->column_count > 0)
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"the columns of a table cannot be renamed in FROM");
-		return false;
-	}
 	relation = new_relation(scope, RELATION_TABLE, source_name(source)->offset);
 	if (relation == NULL)
 		return false;
@@ -331,10 +317,10 @@ call_source(const StreamScope *scope, const SqlSource *source, StreamName *entry
 	const SqlExpr *call = source->call;
 	SyncString	name = sql_name_string(&call->call.name);
 
-	if (sql_name_is_set(&call->call.schema) ||
-		!sync_string_equal(name, sync_string_literal("json_each")) || call->call.extras != 0)
+	if (!sync_string_equal(name, sync_string_literal("json_each")) || call->call.extras != 0)
 	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset,
+		/* the service finds out when it loads the plan */
+		stream_fail(scope->text, SYNC_ERROR_UNSUPPORTED, call->offset,
 					"the function \"%.*s\" cannot stand in FROM", SHOWN(name));
 		stream_hint(scope->text, "Only json_each() can.");
 		return false;
@@ -344,26 +330,36 @@ call_source(const StreamScope *scope, const SqlSource *source, StreamName *entry
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, call->offset, "json_each() takes one argument");
 		return false;
 	}
-	if (source->column_count > 0)
-	{
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"the columns of json_each() cannot be renamed in FROM");
-		return false;
-	}
 	entry->relation = stream_json_each(scope, stream_expr(scope, call->call.args[0]), call->offset);
 	return entry->relation != NULL;
 }
 
 /* ---------------------------------------------------------------- subqueries */
 
-/* the columns of a subquery's SELECT, renamed by what stands behind its alias */
+static void
+index_column(const StreamScope *scope, StreamName *entry, int position, uint32_t offset)
+{
+	SyncString	name = entry->columns[position].name;
+
+	if (name_index_find(&entry->column_index, name) < 0)
+		name_index_add(&entry->column_index, name, position, scope->text->compiler->scratch);
+	else
+		stream_fail(scope->text, SYNC_ERROR_CONFIG, offset,
+					"the subquery has a column \"%.*s\" already", SHOWN(name));
+}
+
+/*
+ * The columns of a subquery's SELECT, renamed by what stands behind its alias.
+ * What a CTE lacks is said where it is defined, not where it is used.
+ */
 static void
 read_columns(const StreamScope *scope, const SqlSelect *select, const SqlSource *source,
 			 StreamName *entry)
 {
+	bool		quiet = scope->in_cte && !scope->text->compiler->checks_cte;
 	bool		has_name;
 
-	entry->columns = arena_array(scope->text->compiler->arena, StreamColumn,
+	entry->columns = arena_array(scope->text->compiler->scratch, StreamColumn,
 								 (size_t) select->item_count);
 	for (int i = 0; i < select->item_count; i++)
 	{
@@ -377,17 +373,16 @@ read_columns(const StreamScope *scope, const SqlSelect *select, const SqlSource 
 			stream_hint(scope->text, "Name the columns.");
 			continue;
 		}
-		column->name = stream_item_name(scope, item, &has_name);
+		if (i < source->column_count)
+			column->name = sql_name_string(&source->columns[i]);
+		else
+		{
+			column->name = stream_item_name(scope, item, &has_name);
+			if (!has_name && !quiet)
+				stream_warn_unnamed(scope->text, item->expr->offset, column->name);
+		}
 		column->expr = stream_expr(scope, item->expr);
-		entry->column_count++;
-	}
-	for (int i = 0; i < source->column_count && i < entry->column_count; i++)
-		entry->columns[i].name = sql_name_string(&source->columns[i]);
-	for (int i = 0; i < entry->column_count; i++)
-	{
-		if (name_index_find(&entry->column_index, entry->columns[i].name) < 0)
-			name_index_add(&entry->column_index, entry->columns[i].name, i,
-						   scope->text->compiler->arena);
+		index_column(scope, entry, entry->column_count++, item->expr->offset);
 	}
 }
 
@@ -400,10 +395,11 @@ select_source(const StreamScope *scope, const SqlSource *source, const StreamTex
 
 	if (select == NULL)
 		return false;
-	if (source->column_count > select->item_count)
+	if (source->column_count > 0 && source->column_count != select->item_count)
 	{
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"there are more names than columns");
+					"the subquery has %d columns, but %d names", select->item_count,
+					source->column_count);
 		return false;
 	}
 	stream_compile_from(&inner, select, conditions);
@@ -411,6 +407,20 @@ select_source(const StreamScope *scope, const SqlSource *source, const StreamTex
 		stream_compile_where(&inner, select->where, conditions);
 	read_columns(&inner, select, source, entry);
 	return true;
+}
+
+void
+stream_check_cte(StreamCte *cte)
+{
+	StreamQuery query = {.compiler = cte->text.compiler, .text = cte->text};
+	StreamScope scope = {.query = &query, .text = &cte->text};
+	SqlSource	source = {.column_count = 0};
+	StreamName	entry = {.relation = NULL};
+
+	cte->text.compiler->checks_cte = true;
+	select_source(&scope, &source, &cte->text, cte->select, true,
+				  stream_condition_new(&cte->text, CONDITION_AND, 0), &entry);
+	cte->text.compiler->checks_cte = false;
 }
 
 static bool
@@ -446,9 +456,6 @@ check_join(const StreamScope *scope, const SqlSource *source)
 		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset, "USING is not supported");
 		stream_hint(scope->text, "Write ON and the condition.");
 	}
-	if (source->with_ordinality)
-		stream_fail(scope->text, SYNC_ERROR_CONFIG, source->offset,
-					"WITH ORDINALITY is not supported");
 }
 
 void
@@ -456,7 +463,7 @@ stream_compile_from(StreamScope *scope, const SqlSelect *select, StreamCondition
 {
 	StreamName	entry;
 
-	scope->names = arena_array(scope->text->compiler->arena, StreamName,
+	scope->names = arena_array(scope->text->compiler->scratch, StreamName,
 							   (size_t) select->source_count);
 	for (int i = 0; i < select->source_count && !scope->text->compiler->exhausted; i++)
 	{

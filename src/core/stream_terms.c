@@ -30,6 +30,12 @@ static StreamProducts normalize(TermCompiler *terms, const StreamCondition *cond
 
 /* ---------------------------------------------------------------- terms */
 
+static bool
+is_negation(const StoredExpr *expr)
+{
+	return expr->kind == STORED_UNARY && sync_string_equal(expr->text, sync_string_literal("not"));
+}
+
 /* a term as it is before it is known what it is about; see finish_terms() */
 static StreamTerm *
 new_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
@@ -49,8 +55,7 @@ new_term(TermCompiler *terms, const StreamCondition *leaf, bool negated)
 		term->left.expr = stream_make_binary(leaf->text, leaf->offset, "=", leaf->left,
 											 leaf->right);
 	if (negated && term->left.expr != NULL)
-		/* the only unary operator there is */
-		term->left.expr = term->left.expr->kind == STORED_UNARY ? term->left.expr->args[0] :
+		term->left.expr = is_negation(term->left.expr) ? term->left.expr->args[0] :
 			stream_make_not(leaf->text, leaf->offset, term->left.expr);
 	if (term->left.expr != NULL)
 		return term;
@@ -434,7 +439,7 @@ append_alternatives(TermCompiler *terms, const StreamProduct *singles, StreamPro
 bool
 stream_products(StreamQuery *query, const StreamCondition *conditions, StreamProducts *products)
 {
-	TermCompiler terms = {.query = query, .arena = query->compiler->arena};
+	TermCompiler terms = {.query = query, .arena = query->compiler->scratch};
 	StreamProducts all = normalize(&terms, conditions, false);
 	StreamProduct singles;
 

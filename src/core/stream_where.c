@@ -22,7 +22,7 @@ static StreamCondition *condition(const StreamScope *scope, const SqlExpr *expr)
 StreamCondition *
 stream_condition_new(const StreamText *text, StreamConditionKind kind, uint32_t offset)
 {
-	StreamCondition *made = arena_new(text->compiler->arena, StreamCondition);
+	StreamCondition *made = arena_new(text->compiler->scratch, StreamCondition);
 
 	made->kind = kind;
 	made->text = text;
@@ -33,7 +33,7 @@ stream_condition_new(const StreamText *text, StreamConditionKind kind, uint32_t 
 static void
 append_child(StreamCondition *parent, StreamCondition *child)
 {
-	parent->children = arena_make_room(parent->text->compiler->arena, parent->children,
+	parent->children = arena_make_room(parent->text->compiler->scratch, parent->children,
 									   sizeof(*parent->children), parent->child_count);
 	parent->children[parent->child_count++] = child;
 }

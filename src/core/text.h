@@ -21,6 +21,19 @@
  */
 extern size_t utf8_sequence_length(const char *s, size_t len);
 
+/* what a hexadecimal digit stands for, of either case; -1: it is none */
+static inline int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 /* s is the beginning of a character that more bytes could complete */
 extern bool utf8_is_unfinished(const char *s, size_t len);
 

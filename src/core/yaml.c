@@ -17,7 +17,9 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "text.h"
 #include "yaml_node.h"
+#include "yaml_text.h"
 
 /* an open map or sequence */
 typedef struct YamlLevel
@@ -25,12 +27,18 @@ typedef struct YamlLevel
 	YamlNode   *node;
 	YamlNode   *key;			/* MAP: read, its value is still to come */
 	int			capacity;
+	bool		in_brackets;
+	int			column;			/* of its entries, from 0, unless in brackets */
 } YamlLevel;
 
 typedef struct YamlReader
 {
 	SyncArena  *arena;
 	SyncError  *error;
+	const char *text;
+	size_t		len;
+	YamlLines	lines;			/* of text, once they are wanted */
+	bool		hides_surrogates;
 	yaml_parser_t parser;
 	yaml_event_t event;
 	bool		has_event;
@@ -91,18 +99,9 @@ scalar_is_radix_number(SyncString s, YamlNode *node)
 	base = s.data[1] == 'x' ? 16 : 8;
 	for (uint32_t i = 2; i < s.len; i++)
 	{
-		char		c = s.data[i];
-		int			digit;
+		int			digit = hex_digit(s.data[i]);
 
-		if (is_digit(c))
-			digit = c - '0';
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		else
-			return false;
-		if (digit >= base)
+		if (digit < 0 || digit >= base)
 			return false;
 		if (value > (uint64_t) INT64_MAX / 16)
 			overflow = true;
@@ -215,7 +214,7 @@ scalar_resolve(YamlNode *node)
 		node->kind = YAML_KIND_TEXT;
 }
 
-/* an explicit tag of the core schema must agree with the text */
+/* an explicit tag of the core schema must agree with the text: 1 is no float */
 static YamlKind
 scalar_kind_of_tag(const char *tag)
 {
@@ -255,7 +254,8 @@ scalar_type(YamlNode *node, const char *tag, bool plain)
 		YamlKind	wanted = scalar_kind_of_tag(tag);
 
 		scalar_resolve(node);
-		if (node->kind != wanted)
+		if (node->kind != wanted ||
+			(strcmp(tag, YAML_FLOAT_TAG) == 0 && strpbrk(node->text.data, ".eE") == NULL))
 			node->kind = YAML_KIND_OPAQUE;
 	}
 }
@@ -271,24 +271,10 @@ typedef struct TextCursor
 	int			column;
 } TextCursor;
 
-/* bytes of the line break at the cursor, as libyaml sees them; 0: there is none */
 static size_t
 break_size(const TextCursor *cursor)
 {
-	const char *at = cursor->text + cursor->at;
-	size_t		left = cursor->len - cursor->at;
-
-	if (left == 0)
-		return 0;
-	if (at[0] == '\n')
-		return 1;
-	if (at[0] == '\r')
-		return left > 1 && at[1] == '\n' ? 2 : 1;
-	if (left > 1 && memcmp(at, "\xC2\x85", 2) == 0)
-		return 2;
-	if (left > 2 && (memcmp(at, "\xE2\x80\xA8", 3) == 0 || memcmp(at, "\xE2\x80\xA9", 3) == 0))
-		return 3;
-	return 0;
+	return yaml_break_size(cursor->text + cursor->at, cursor->len - cursor->at);
 }
 
 /* over a character or a line break */
@@ -330,6 +316,53 @@ static bool
 is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* ---------------------------------------------------------------- indentation */
+
+/* of the entries of the innermost map or list without brackets; -1: there is none */
+static int
+block_column(const YamlReader *reader)
+{
+	for (int i = reader->depth - 1; i >= 0; i--)
+	{
+		if (!reader->levels[i].in_brackets)
+			return reader->levels[i].column;
+	}
+	return -1;
+}
+
+/*
+ * The lines after the first of what is in quotes or brackets are indented
+ * further than what holds it.  Only the bracket that closes may stand below the
+ * entry that it belongs to; brackets hold comments, too.
+ */
+static void
+check_indentation(YamlReader *reader, const yaml_mark_t *start, const yaml_mark_t *end,
+				  bool brackets)
+{
+	int			column = block_column(reader);
+
+	if (start->line == end->line || column < 0)
+		return;
+	if (reader->lines.lines == NULL)
+		reader->lines = yaml_lines(reader->text, reader->len, reader->arena);
+	for (size_t i = start->line + 1; i <= end->line && i < reader->lines.count; i++)
+	{
+		const YamlLine *line = &reader->lines.lines[i];
+
+		if (line->first == '\0' || (int) line->spaces > column ||
+			(brackets && line->first == '#'))
+			continue;
+		if (brackets && i == end->line && line->column + 1 == end->column &&
+			(int) line->spaces == column)
+			continue;
+		reader_fail_at(reader, SYNC_ERROR_SYNTAX, (int) i + 1, (int) line->column + 1,
+					   brackets ?
+					   "invalid YAML: a line inside brackets is not indented further than what holds them" :
+					   "invalid YAML: a line of a quoted text is not indented further than what holds it");
+		return;
+	}
 }
 
 /* ---------------------------------------------------------------- tree */
@@ -455,8 +488,9 @@ node_attach(YamlReader *reader, YamlNode *node)
 		sequence_append(reader, level, node);
 }
 
+/* in_brackets: as in JSON; column: of the entries otherwise */
 static void
-level_open(YamlReader *reader, YamlKind kind)
+level_open(YamlReader *reader, YamlKind kind, bool in_brackets, size_t column)
 {
 	YamlNode   *node = node_new(reader, kind);
 
@@ -470,16 +504,39 @@ level_open(YamlReader *reader, YamlKind kind)
 		reader_fail(reader, SYNC_ERROR_LIMIT, "the YAML document is nested too deeply");
 		return;
 	}
-	reader->levels[reader->depth++] = (YamlLevel) {.node = node};
+	reader->levels[reader->depth++] = (YamlLevel)
+	{
+		.node = node, .in_brackets = in_brackets, .column = (int) column
+	};
 }
 
 static void
 level_close(YamlReader *reader)
 {
-	YamlNode   *node = reader->levels[--reader->depth].node;
+	const YamlLevel *level = &reader->levels[--reader->depth];
+	YamlNode   *node = level->node;
+	yaml_mark_t start = {.line = (size_t) node->line - 1};
 
+	if (level->in_brackets && (reader->depth == 0 || !level[-1].in_brackets))
+		check_indentation(reader, &start, &reader->event.end_mark, true);
 	if (node->kind == YAML_KIND_MAP)
 		map_check_unique(reader, node);
+}
+
+/*
+ * The column of the entries of a list without brackets.  libyaml's event begins at
+ * the tag or anchor if it has one, and ends behind the first dash if the list is
+ * not indented: then that is one too many.
+ */
+static size_t
+list_column(const yaml_event_t *event)
+{
+	bool		is_marked = event->data.sequence_start.tag != NULL ||
+		event->data.sequence_start.anchor != NULL;
+
+	if (!is_marked)
+		return event->start_mark.column;
+	return event->end_mark.column > 0 ? event->end_mark.column - 1 : 0;
 }
 
 /* a collection with a foreign tag is no map or sequence any more */
@@ -494,6 +551,7 @@ static void
 read_scalar(YamlReader *reader)
 {
 	const yaml_event_t *event = &reader->event;
+	yaml_scalar_style_t style = event->data.scalar.style;
 	YamlNode   *node = node_new(reader, YAML_KIND_TEXT);
 
 	if (node == NULL)
@@ -501,8 +559,20 @@ read_scalar(YamlReader *reader)
 	node->text.data = arena_strndup(reader->arena, (const char *) event->data.scalar.value,
 									event->data.scalar.length);
 	node->text.len = (uint32_t) event->data.scalar.length;
+	if (reader->hides_surrogates)
+	{
+		node->text = yaml_show_surrogates(node->text, style == YAML_DOUBLE_QUOTED_SCALAR_STYLE,
+										  reader->arena);
+		if (node->text.data == NULL)
+		{
+			reader_fail(reader, SYNC_ERROR_SYNTAX, "invalid YAML: half of a surrogate pair");
+			return;
+		}
+	}
+	if (style == YAML_DOUBLE_QUOTED_SCALAR_STYLE || style == YAML_SINGLE_QUOTED_SCALAR_STYLE)
+		check_indentation(reader, &event->start_mark, &event->end_mark, false);
 	scalar_type(node, (const char *) event->data.scalar.tag,
-				event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE);
+				style == YAML_PLAIN_SCALAR_STYLE);
 	node_attach(reader, node);
 }
 
@@ -538,12 +608,16 @@ read_event(YamlReader *reader)
 		case YAML_SEQUENCE_START_EVENT:
 			if (collection_tag_is_foreign(event->data.sequence_start.tag, YAML_SEQ_TAG))
 				reader_fail(reader, SYNC_ERROR_CONFIG, "unknown tag on a list");
-			level_open(reader, YAML_KIND_SEQUENCE);
+			level_open(reader, YAML_KIND_SEQUENCE,
+					   event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE,
+					   list_column(event));
 			break;
 		case YAML_MAPPING_START_EVENT:
 			if (collection_tag_is_foreign(event->data.mapping_start.tag, YAML_MAP_TAG))
 				reader_fail(reader, SYNC_ERROR_CONFIG, "unknown tag on a map");
-			level_open(reader, YAML_KIND_MAP);
+			level_open(reader, YAML_KIND_MAP,
+					   event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE,
+					   event->end_mark.column);
 			break;
 		case YAML_SEQUENCE_END_EVENT:
 		case YAML_MAPPING_END_EVENT:
@@ -618,10 +692,15 @@ read_parser_error(YamlReader *reader, const char *text, size_t len)
 static void
 read_events(YamlReader *reader, const char *text, size_t len)
 {
+	const char *hidden;
 	bool		more = true;
 
 	skip_byte_order_mark(&text, &len);
-	yaml_parser_set_input_string(&reader->parser, (const unsigned char *) text, len);
+	hidden = yaml_hide_surrogates(text, len, reader->arena);
+	reader->text = text;
+	reader->len = len;
+	reader->hides_surrogates = hidden != text;
+	yaml_parser_set_input_string(&reader->parser, (const unsigned char *) hidden, len);
 	yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
 	while (more)
 	{
@@ -635,6 +714,38 @@ read_events(YamlReader *reader, const char *text, size_t len)
 		reader->has_event = false;
 		yaml_event_delete(&reader->event);
 	}
+}
+
+/*
+ * libyaml compares each %TAG with all before it, so there must not be many.  Returns
+ * false, reported, if there are.
+ */
+static bool
+check_directives(YamlReader *reader, const char *text, size_t len)
+{
+	TextCursor	cursor = {text, len, 0, 1, 1};
+	const char *sign = text;
+	int			count = -1;
+
+	/* hardly any document has as many of its sign anywhere */
+	while (sign != NULL && count < SYNC_YAML_MAX_DIRECTIVES)
+	{
+		count++;
+		sign = memchr(sign, '%', len - (size_t) (sign - text));
+		sign = sign != NULL ? sign + 1 : NULL;
+	}
+	if (sign == NULL)
+		return true;
+	count = 0;
+	for (; cursor.at < len; cursor_step(&cursor))
+	{
+		if (cursor.column != 1 || text[cursor.at] != '%' || ++count <= SYNC_YAML_MAX_DIRECTIVES)
+			continue;
+		reader_fail_at(reader, SYNC_ERROR_LIMIT, cursor.line, 1,
+					   "the YAML document has too many directives");
+		return false;
+	}
+	return true;
 }
 
 YamlNode *
@@ -659,7 +770,10 @@ yaml_read(const char *text, size_t len, SyncArena *arena, SyncError *error)
 
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
-		read_events(reader, text, len);
+	{
+		if (check_directives(reader, text, len))
+			read_events(reader, text, len);
+	}
 	else
 		out_of_memory = true;
 	arena_guard_pop(arena, &guard);
@@ -784,13 +898,14 @@ step_escape(TextCursor *cursor)
 	}
 	for (; digits > 0 && cursor->at < cursor->len; digits--)
 	{
-		char		digit = cursor_char(cursor);
-
-		code = code * 16 + (uint32_t) (is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+		code = code * 16 + (uint32_t) hex_digit(cursor_char(cursor));
 		cursor_step(cursor);
 	}
 	if (code < 0x80)
 		return is_blank((char) code) ? 0 : 1;
+	/* the halves of a pair make one character: the first counts for both */
+	if (code >= 0xD800 && code < 0xE000)
+		return code < 0xDC00 ? 4 : 0;
 	return code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 

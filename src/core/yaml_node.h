@@ -18,6 +18,7 @@
 #define SYNC_YAML_MAX_BYTES		1000000
 #define SYNC_YAML_MAX_DEPTH		64
 #define SYNC_YAML_MAX_NODES		100000
+#define SYNC_YAML_MAX_DIRECTIVES 100
 
 typedef enum YamlKind
 {

@@ -119,6 +119,15 @@ append_server_time(bson_t *document, const char *name, int seconds)
 }
 
 void
+append_count(bson_t *document, const char *name, int64_t count)
+{
+	if (count >= INT32_MIN && count <= INT32_MAX)
+		BSON_APPEND_INT32(document, name, (int32_t) count);
+	else
+		BSON_APPEND_INT64(document, name, count);
+}
+
+void
 append_source_table_id(bson_t *document, const char *name, const SourceTableId *id)
 {
 	bson_oid_t	oid;

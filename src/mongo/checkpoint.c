@@ -7,7 +7,8 @@
  * The position stored with the data is the truth: a blocked commit stores its
  * LSN as snapshot_lsn, one that makes a checkpoint as last_checkpoint_lsn.
  *
- * Invariants: a checkpoint is made only at a commit at or past every fence;
+ * Invariants: a checkpoint is made only at a commit at or past every fence, and
+ * before the stream is served only when no table has still to be copied;
  * a flush that makes none raises the fence to the end of everything it holds a
  * part of; write checkpoints are marked only by the served stream, and before
  * the checkpoint that covers them.
@@ -66,6 +67,9 @@ is_checkpoint(const Flush *flush)
 	uint64_t	lsn = flush->point.commit_lsn;
 	uint64_t	ignored;
 
+	/* a stream that clients do not see yet becomes active complete, or not at all */
+	if (flush->point.incomplete && !from->active)
+		return false;
 	return flush->point.commit && !flush->keep_old_state && !held_back(flush, &ignored) &&
 		from->snapshot_done && from->last_checkpoint_lsn <= lsn && fence_of(flush, false) <= lsn;
 }

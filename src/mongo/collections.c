@@ -54,13 +54,15 @@ static const IndexSpec indexes[] = {
 	{COLLECTION_CONNECTIONS, "connection_client_id_index", {{"client_id", 1}}, false, false},
 	{COLLECTION_CONNECTIONS, "connection_index", {{"sdk", 1}}, false, false},
 	{COLLECTION_PROGRESS, "group_id", {{"group_id", 1}}, false, false},
+	{COLLECTION_REJECTED, "group_id", {{"group_id", 1}}, false, false},
 };
 
 /* what is written in transactions must exist: creating there costs conflicts */
 static const char *const collections[] = {
 	COLLECTION_STREAMS, COLLECTION_SEQUENCE, COLLECTION_DATA, COLLECTION_PARAMETERS,
 	COLLECTION_BUCKETS, COLLECTION_TABLES, COLLECTION_WRITES, COLLECTION_CUSTOM_WRITES,
-	COLLECTION_CONNECTIONS, COLLECTION_MIGRATIONS, COLLECTION_BINDINGS, COLLECTION_PROGRESS
+	COLLECTION_CONNECTIONS, COLLECTION_MIGRATIONS, COLLECTION_BINDINGS, COLLECTION_PROGRESS,
+	COLLECTION_REJECTED
 };
 
 static const char *const migrations[] = {

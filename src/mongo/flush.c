@@ -3,8 +3,8 @@
  * flush.c
  *	  The flush transaction (contract 4.1, design 5).
  *
- * Order of writes: op id sequence, operations and bucket state, row state,
- * source tables, stream document.  The sequence comes first because it is what
+ * Order of writes: op id sequence, operations and bucket state, row state, rejected
+ * rows, source tables, stream document.  The sequence comes first because it is what
  * every flush of a storage conflicts on: a loser loses nothing but that call.
  * A flush that has nothing but a new position is one update of the stream
  * document, without a transaction.
@@ -282,24 +282,6 @@ store_table(MongoContext *context, Writer *writer, const SourceTableDoc *table,
 }
 
 static bool
-mark_stale(MongoContext *context, const SourceTableId *id, StorageError *error)
-{
-	bson_t		filter = BSON_INITIALIZER;
-	bson_t		update = BSON_INITIALIZER;
-	bson_t		set;
-	bool		ok;
-
-	append_source_table_id(&filter, "_id", id);
-	BSON_APPEND_DOCUMENT_BEGIN(&update, "$set", &set);
-	BSON_APPEND_BOOL(&set, "stale", true);
-	bson_append_document_end(&update, &set);
-	ok = call_update(context, COLLECTION_PROGRESS, &filter, &update, false, false, NULL, error);
-	bson_destroy(&update);
-	bson_destroy(&filter);
-	return ok;
-}
-
-static bool
 remove_table(MongoContext *context, const SourceTableId *id, StorageError *error)
 {
 	bson_t		filter = BSON_INITIALIZER;
@@ -320,16 +302,17 @@ write_actions(MongoContext *context, Flush *flush, StorageError *error)
 		const TableAction *action = &flush->actions[i];
 		bool		ok = true;
 
-		/* a table is known before its first row is stored, and until its last one is gone */
-		if (action->kind == TABLE_REMOVE ? flush->keep_old_state : !flush->first_part)
+		/*
+		 * A table is known before its first row is stored, and until its last one
+		 * is gone; a copy has ended when its last foreign row is gone.
+		 */
+		if (action->kind == TABLE_STORE ? !flush->first_part : flush->keep_old_state)
 			continue;
 		switch (action->kind)
 		{
 			case TABLE_STORE:
+			case TABLE_STORE_LAST:
 				ok = store_table(context, flush->writer, action->doc, error);
-				break;
-			case TABLE_MARK_STALE:
-				ok = mark_stale(context, &action->id, error);
 				break;
 			case TABLE_REMOVE:
 				ok = remove_table(context, &action->id, error);
@@ -373,7 +356,8 @@ flush_body(MongoContext *context, void *arg, StorageError *error)
 	flush->last_op = 0;
 	if (flush->op_count > 0 && !write_operations(context, flush, error))
 		return false;
-	if (!write_states(context, flush, error) || !write_actions(context, flush, error))
+	if (!write_states(context, flush, error) || !rejected_write(context, flush, error) ||
+		!write_actions(context, flush, error))
 		return false;
 	flush_next_position(flush, flush->last_op);
 	return write_position(context, flush->writer, &flush->next, flush->checkpoint,
@@ -509,15 +493,27 @@ bool
 flush_write(Flush *flush, MongoContext *context, StorageError *error)
 {
 	bool		anything = flush->ops.count > 0 || flush->rows.touch_count > 0 ||
-		flush->point.action_count > 0;
+		flush->point.action_count > 0 || flush->point.verdict_count > 0;
 	bool		fence = flush->point.chunk_fence > flush->writer->position.no_checkpoint_before;
+	bool		ok;
 
+	if (!rejected_prepare(flush))
+	{
+		set_out_of_memory(error);
+		return false;
+	}
 	if (flush->single_row)
-		return write_in_parts(flush, context, error);
-	flush->first_op = 0;
-	flush->op_count = flush->ops.count;
-	flush->first_part = true;
-	if (!anything && !flush->point.commit && !fence)
-		return true;			/* nothing to write, no position to store */
-	return write_once(flush, context, anything, error);
+		ok = write_in_parts(flush, context, error);
+	else
+	{
+		flush->first_op = 0;
+		flush->op_count = flush->ops.count;
+		flush->first_part = true;
+		/* perhaps there is nothing to write, and no position to store */
+		ok = (!anything && !flush->point.commit && !fence) ||
+			write_once(flush, context, anything, error);
+	}
+	if (ok)
+		rejected_advance(flush);
+	return ok;
 }

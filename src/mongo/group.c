@@ -34,6 +34,7 @@ flush_init(Flush *flush, Writer *writer)
 	flush->point.item = writer->item;
 	flush->point.open_transaction = writer->open_transaction;
 	flush->point.chunk = writer->chunk;
+	flush->point.keyless = writer->keyless;
 }
 
 /* Guard set.  The memory for what is collected. */
@@ -62,8 +63,8 @@ point_item(FlushPoint *point)
 static bool
 stands_alone(WriteItemKind kind)
 {
-	return kind == WRITE_TRUNCATE || kind == WRITE_TABLE_DROP || kind == WRITE_POSITION ||
-		kind == WRITE_SNAPSHOT_DONE;
+	return kind == WRITE_TRUNCATE || kind == WRITE_TABLE_DROP || kind == WRITE_TABLE_SWEEP ||
+		kind == WRITE_POSITION || kind == WRITE_SNAPSHOT_DONE;
 }
 
 static bool
@@ -273,6 +274,7 @@ apply_commit(Flush *flush, const WriteItem *item)
 
 	point->open_transaction = STREAM_LSN_NONE;
 	point->commit_lsn = item->lsn;
+	point->incomplete = item->incomplete;
 	point->answered = point->node->answered;
 	if (item->kind == WRITE_COMMIT)
 	{
@@ -292,15 +294,14 @@ apply_item(Flush *flush, const WriteItem *item)
 	{
 		case WRITE_BEGIN:
 			point->open_transaction = item->lsn;
+			point->keyless = 0;
 			break;
 		case WRITE_TABLE:
 			flush_add_action(flush, TABLE_STORE, item->table_doc, &item->table_doc->id);
 			break;
-		case WRITE_TABLE_STALE:
-			flush_add_action(flush, TABLE_MARK_STALE, NULL, &item->table_id);
-			break;
 		case WRITE_CHUNK_BEGIN:
 			point->chunk = item->lsn;
+			point->keyless = 0;
 			break;
 		case WRITE_CHUNK_END:
 			if (item->table_doc != NULL)
@@ -320,6 +321,7 @@ apply_item(Flush *flush, const WriteItem *item)
 		case WRITE_ROW:
 		case WRITE_TRUNCATE:
 		case WRITE_TABLE_DROP:
+		case WRITE_TABLE_SWEEP:
 		case WRITE_POSITION:
 		case WRITE_SNAPSHOT_DONE:
 			break;				/* not here */

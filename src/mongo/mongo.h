@@ -160,7 +160,7 @@ typedef struct SourceTableDoc
 	char	  **identity_names;
 	uint32_t   *identity_types;
 	bool		snapshot_done;
-	/* progress of the initial copy (our own collection) */
+	/* progress of the copy (our own collection) */
 	uint32_t	relfilenode;	/* 0: no chunk stored yet */
 	char	   *signature;		/* shape the chunks were copied with; NULL: none */
 	uint64_t	next_tid;		/* block << 16 | offset: where the next chunk begins */
@@ -168,7 +168,12 @@ typedef struct SourceTableDoc
 	int64_t		rows_estimated;
 	uint64_t	fence;			/* LSN of the last chunk */
 	bool		copied_in_stream;	/* created after the stream's start: needs no copy */
-	bool		stale;			/* stored rows may differ from the table's */
+	bool		stale;			/* a copy under the stream is due or going on */
+	int64_t		copy_round;		/* number of that copy, or of the last one; 0: none ever */
+	uint64_t	signature_lsn;	/* history up to here has been taken into signature */
+	bool		ignored_changes;	/* no identity: an update or delete was ignored */
+	bool		replaced;		/* another source table takes over its name: rows stay ... */
+	SourceTableId replaced_by;	/* ... until the copy of this one is complete */
 } SourceTableDoc;
 
 /* a stream that we hold the lock of; strings live in arena */
@@ -237,15 +242,6 @@ typedef struct StorageOpenStream
 extern void storage_open_stream(MongoContext *context, void *arg, StorageError *error);
 extern void stream_doc_free(StreamDoc *stream);
 
-/* The next full transaction id when the stream's slot was made; 0: not known. */
-typedef struct StorageStartXid
-{
-	int32_t		stream_id;		/* in */
-	uint64_t	xid;			/* in or out */
-} StorageStartXid;
-extern void storage_store_start_xid(MongoContext *context, void *arg, StorageError *error);
-extern void storage_read_start_xid(MongoContext *context, void *arg, StorageError *error);
-
 /*
  * Deploys a config as a new PROCESSING stream bound to self (contract 2).  It does not
  * take the storage from another cluster or database: STORAGE_BINDING when any stream
@@ -297,6 +293,30 @@ typedef struct StorageRecordError
 	char		message[768];
 } StorageRecordError;
 extern void storage_record_error(MongoContext *context, void *arg, StorageError *error);
+
+/*
+ * Rows that could not be stored as they are, of all streams that are bound to self: of
+ * each the latest 1,000, as long as they are not stored well or deleted.
+ */
+typedef struct ListedRejectedRow
+{
+	int32_t		stream_id;
+	const char *schema;			/* NULL: not told; so the other texts */
+	const char *table;
+	const char *key;			/* NULL: too large itself, or the table has none */
+	const char *reason;
+	uint64_t	lsn;			/* end of the transaction, or the fence of the copy's chunk */
+	int64_t		time_ms;		/* Unix time */
+} ListedRejectedRow;
+
+typedef struct StorageListRejected
+{
+	SourceIdentity self;		/* in */
+	SyncArena  *arena;			/* in: result goes here */
+	size_t		count;			/* out */
+	ListedRejectedRow *rows;
+} StorageListRejected;
+extern void storage_list_rejected(MongoContext *context, void *arg, StorageError *error);
 
 /*
  * Binds streams to self although they were bound elsewhere (pgsync_adopt):

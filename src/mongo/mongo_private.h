@@ -250,6 +250,8 @@ extern const char *read_text(const bson_t *document, const char *name, uint32_t 
 extern bool find_field(const bson_t *document, const char *name, bson_iter_t *field);
 /* {$dateAdd: {startDate: "$$NOW", unit: "second", amount: seconds}} */
 extern void append_server_time(bson_t *document, const char *name, int seconds);
+/* int32 where it fits */
+extern void append_count(bson_t *document, const char *name, int64_t count);
 extern void append_source_table_id(bson_t *document, const char *name, const SourceTableId *id);
 extern bool read_source_table_id(const bson_t *document, const char *name, SourceTableId *id);
 extern bool random_bytes(void *bytes, size_t len);
@@ -280,6 +282,7 @@ extern void append_state_in(bson_t *filter, const StreamState *states, int count
 /* ours; the API does not read them */
 #define COLLECTION_BINDINGS		"pgsync_streams"
 #define COLLECTION_PROGRESS		"pgsync_tables"
+#define COLLECTION_REJECTED		"pgsync_rejected_rows"
 #define COLLECTION_ROW_STATE	"pgsync_row_state"	/* stem: one per stream */
 
 /* Creates a collection; it may exist. */

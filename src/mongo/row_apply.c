@@ -28,6 +28,16 @@ note_row_error(Flush *flush, const SourceTable *table, const char *reason)
 				table->schema, table->name, name[0] != '\0' ? ", row " : "", name, reason);
 }
 
+/* The row being applied is not stored as it is: counted once, and named. */
+static void
+reject_row(Flush *flush, const SourceTable *table, const char *reason)
+{
+	if (flush->rejected == NULL)
+		flush->point.counts.rejected_rows++;
+	flush->rejected = reason;
+	note_row_error(flush, table, reason);
+}
+
 /*
  * What may be stored of an evaluated row: entries that are too large are left
  * out, so that what was stored of them before is removed (design 5, "Poison
@@ -67,25 +77,26 @@ storable_row(Flush *flush, const SourceTable *table, const EvaluatedRow *row)
 			kept.parameter_rows[kept.parameter_row_count++] = *in;
 	}
 	if (rejected)
-	{
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row is larger than 15 MiB and was left out");
-	}
+		reject_row(flush, table, "a row is larger than 15 MiB and was left out");
 	return kept;
 }
 
 static void
 count_evaluation_errors(Flush *flush, const SourceTable *table, const EvaluatedRow *row)
 {
+	const char *reason = row->error != NULL ? row->error->message : "a query failed";
+
 	if (row->error_count == 0)
 		return;
 	/* the row itself is too large, not a query that failed on it */
 	if (row->error != NULL && row->error->code == SYNC_ERROR_LIMIT &&
 		row->bucket_row_count == 0 && row->parameter_row_count == 0)
-		flush->point.counts.rejected_rows++;
+		reject_row(flush, table, reason);
 	else
+	{
 		flush->point.counts.evaluation_errors += row->error_count;
-	note_row_error(flush, table, row->error != NULL ? row->error->message : "a query failed");
+		note_row_error(flush, table, reason);
+	}
 }
 
 /* Moves a row from its present state to nowhere. */
@@ -97,6 +108,7 @@ remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key)
 	bool		exists;
 	RowState   *old = row_map_state(&flush->rows, entry, &exists);
 
+	rejected_clear(flush, &id);
 	if (!exists)
 		return;
 	(void) bucket_ops_move(&flush->ops, table, key, old, NULL);
@@ -106,7 +118,7 @@ remove_row(Flush *flush, const SourceTableId *table, const SourceKey *key)
 /* Moves a row from its present state to where evaluation puts it. */
 static void
 put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const EvaluatedRow *row,
-		SyncString row_copy)
+		SyncString row_copy, int64_t round)
 {
 	RowId		id = row_id(&table->id, key);
 	RowEntry   *entry = row_map_find(&flush->rows, &id);
@@ -123,13 +135,15 @@ put_row(Flush *flush, const SourceTable *table, const SourceKey *key, const Eval
 		/* in more buckets than can be remembered */
 		flush->ops.count = before;
 		flush->ops.bytes = before_bytes;
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row is in too many buckets and was left out");
+		reject_row(flush, table, "a row is in too many buckets and was left out");
 		if (exists)
 			(void) bucket_ops_move(&flush->ops, &table->id, key, old, NULL);
 		row_map_touch(&flush->rows, entry, NULL);
 		return;
 	}
+	if (flush->rejected == NULL)
+		rejected_clear(flush, &id);
+	now->round = round;
 	/* without the copy an incomplete change leads to a re-read */
 	if (size + row_copy.len <= DOCUMENT_LIMIT)
 		now->row_copy = row_copy;
@@ -145,6 +159,26 @@ want_reread(Flush *flush, const RowChange *row)
 								  flush->point.reread_count, &flush->reread_capacity,
 								  FIRST_CAPACITY);
 	flush->rereads[flush->point.reread_count++] = (WantedReread) {row->table, row->reread_key};
+}
+
+/*
+ * A row that must be read again is there: the sweep at the end of the copy that is
+ * going on is to leave its old state, whose place the row that is read will take.
+ */
+static void
+stamp_state(Flush *flush, const RowId *id, int64_t round)
+{
+	RowEntry   *entry = row_map_find(&flush->rows, id);
+	bool		exists;
+	const RowState *old = row_map_state(&flush->rows, entry, &exists);
+	RowState   *now;
+
+	if (round == 0 || !exists || old == NULL || old->round == round)
+		return;
+	now = arena_new(flush->arena, RowState);
+	*now = *old;
+	now->round = round;
+	row_map_touch(&flush->rows, entry, now);
 }
 
 /*
@@ -227,31 +261,30 @@ apply_incomplete(Flush *flush, const RowChange *row)
 		if (flush->point.touch_count > 0 || flush->point.reread_count > 0)
 			return APPLY_STOP;
 		memset(&evaluated, 0, sizeof(evaluated));
-		flush->point.counts.rejected_rows++;
-		note_row_error(flush, table, "a row takes too much memory and was left out");
+		reject_row(flush, table, "a row takes too much memory and was left out");
 	}
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
 	if (completion == ROW_WITH_GAPS)
 	{
 		want_reread(flush, row);
+		id = row_id(&table->id, &row->after);
+		stamp_state(flush, &id, row->round);
 		return APPLY_DONE;
 	}
 	count_evaluation_errors(flush, table, &evaluated);
-	put_row(flush, table, &row->after, &evaluated, copy);
+	put_row(flush, table, &row->after, &evaluated, copy, row->round);
 	return APPLY_DONE;
 }
 
-ApplyResult
-apply_change(Flush *flush, const RowChange *row)
+static ApplyResult
+move_row(Flush *flush, const RowChange *row)
 {
 	const SourceTable *table = row->table;
 	const RowState *old;
 	RowId		id;
 	bool		exists;
 
-	flush->point.counts.rows++;
-	flush->row_name = row->name;
 	switch (row->kind)
 	{
 		case ROW_DELETE:
@@ -268,6 +301,7 @@ apply_change(Flush *flush, const RowChange *row)
 			break;
 		case ROW_INSERT:
 		case ROW_UPDATE:
+		case ROW_RECOPY:
 		case ROW_REREAD:
 			break;
 	}
@@ -276,6 +310,20 @@ apply_change(Flush *flush, const RowChange *row)
 	count_evaluation_errors(flush, table, &row->row);
 	if (row->has_before)
 		remove_row(flush, &table->id, &row->before);
-	put_row(flush, table, &row->after, &row->row, row->row_copy);
+	put_row(flush, table, &row->after, &row->row, row->row_copy, row->round);
 	return APPLY_DONE;
+}
+
+ApplyResult
+apply_change(Flush *flush, const RowChange *row)
+{
+	ApplyResult result;
+
+	flush->point.counts.rows++;
+	flush->row_name = row->name;
+	flush->rejected = NULL;
+	result = move_row(flush, row);
+	if (result == APPLY_DONE && flush->rejected != NULL)
+		rejected_add(flush, row, flush->rejected);
+	return result;
 }

@@ -70,7 +70,10 @@ store_looked_up(Flush *flush, const bson_t *document, bool ids_only, size_t *byt
 			entry->stored->row_copy =
 				(SyncString) {arena_strndup(flush->arena, copy.data, copy.len), copy.len};
 		if (entry->stored != NULL)
+		{
 			entry->stored->partial = entry->partial;
+			entry->stored->round = row_state_document_round(document);
+		}
 		ok = entry->stored != NULL;
 	}
 	arena_guard_pop(flush->arena, &guard);

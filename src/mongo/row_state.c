@@ -230,6 +230,8 @@ row_state_document(const RowId *id, const RowState *state, bson_t *document)
 						   (const uint8_t *) state->row_copy.data, state->row_copy.len);
 	if (state->partial)
 		BSON_APPEND_BOOL(document, "p", true);
+	if (state->round != 0)
+		append_count(document, "r", state->round);
 	bson_free(bytes);
 }
 
@@ -237,6 +239,15 @@ bool
 row_state_document_partial(const bson_t *document)
 {
 	return read_bool(document, "p", false);
+}
+
+int64_t
+row_state_document_round(const bson_t *document)
+{
+	int64_t		round = 0;
+
+	(void) read_integer(document, "r", &round);
+	return round;
 }
 
 static bool

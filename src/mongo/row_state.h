@@ -38,11 +38,12 @@ extern void row_state_encode(const RowState *state, uint8_t *bytes);
  */
 extern RowState *row_state_decode(const uint8_t *bytes, size_t len, SyncArena *arena);
 
-/* {_id, s: memberships, c: row copy, p: true if partial} */
+/* {_id, s: memberships, c: row copy, p: true if partial, r: round if not 0} */
 extern void row_state_document(const RowId *id, const RowState *state, bson_t *document);
 /* false: not such a document; *copy is empty if there is none */
 extern bool row_state_document_parts(const bson_t *document, RowId *id, SyncString *memberships,
 									 SyncString *copy);
 extern bool row_state_document_partial(const bson_t *document);
+extern int64_t row_state_document_round(const bson_t *document);
 
 #endif							/* PGSYNC_ROW_STATE_H */

@@ -429,9 +429,13 @@ decode_progress(const bson_t *document, SourceTableDoc *table, SyncArena *arena)
 		(void) read_integer(document, "rows_estimated", &table->rows_estimated);
 		table->copied_in_stream = read_bool(document, "copied_in_stream", false);
 		table->stale = read_bool(document, "stale", false);
+		(void) read_integer(document, "copy_round", &table->copy_round);
+		table->ignored_changes = read_bool(document, "ignored_changes", false);
+		table->replaced = read_source_table_id(document, "replaced_by", &table->replaced_by);
 		if (signature != NULL)
 			table->signature = arena_strndup(arena, signature, len);
-		ok = read_lsn(document, "fence", &table->fence);
+		ok = read_lsn(document, "fence", &table->fence) &&
+			read_lsn(document, "signature_lsn", &table->signature_lsn);
 	}
 	arena_guard_pop(arena, &guard);
 	return ok;
@@ -604,15 +608,6 @@ append_oid_number(bson_t *document, const char *name, uint32_t oid)
 		BSON_APPEND_INT64(document, name, oid);
 }
 
-static void
-append_count(bson_t *document, const char *name, int64_t count)
-{
-	if (count >= INT32_MIN && count <= INT32_MAX)
-		BSON_APPEND_INT32(document, name, (int32_t) count);
-	else
-		BSON_APPEND_INT64(document, name, count);
-}
-
 void
 source_table_document(const SourceTableDoc *table, int32_t stream_id, bson_t *document)
 {
@@ -672,4 +667,9 @@ table_progress_document(const SourceTableDoc *table, int32_t stream_id, bson_t *
 	append_lsn_or_null(document, "fence", table->fence);
 	BSON_APPEND_BOOL(document, "copied_in_stream", table->copied_in_stream);
 	BSON_APPEND_BOOL(document, "stale", table->stale);
+	append_count(document, "copy_round", table->copy_round);
+	append_lsn_or_null(document, "signature_lsn", table->signature_lsn);
+	BSON_APPEND_BOOL(document, "ignored_changes", table->ignored_changes);
+	if (table->replaced)
+		append_source_table_id(document, "replaced_by", &table->replaced_by);
 }

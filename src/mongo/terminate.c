@@ -350,6 +350,7 @@ clear_stream(MongoContext *context, int32_t stream_id, StorageError *error)
 		clean_collection(&cleaner, COLLECTION_BUCKETS, NULL, false, error) &&
 		clean_collection(&cleaner, COLLECTION_TABLES, &by_group, false, error) &&
 		clean_collection(&cleaner, COLLECTION_PROGRESS, &by_group, false, error) &&
+		clean_collection(&cleaner, COLLECTION_REJECTED, &by_group, false, error) &&
 		drop_row_state(context, stream_id, error);
 	bson_destroy(&by_group);
 	bson_destroy(&by_key);

@@ -413,6 +413,7 @@ advance_to(Writer *writer, const FlushPoint *point)
 	writer->item = point->item;
 	writer->open_transaction = point->open_transaction;
 	writer->chunk = point->chunk;
+	writer->keyless = point->keyless;
 }
 
 void
@@ -533,8 +534,10 @@ step_flush(Writer *writer, MongoContext *context, StorageError *error)
 	return flush_collect(&flush, context, error) && write_flush(writer, &flush, context, error);
 }
 
+/* What becomes of the table's document when the last row is removed. */
 static bool
-add_removal(Flush *flush, const SourceTableId *id)
+add_last_action(Flush *flush, const WriteItem *item, const SourceTableId *table,
+				int64_t kept_round)
 {
 	ArenaGuard	guard;
 	volatile bool ok = false;
@@ -542,7 +545,11 @@ add_removal(Flush *flush, const SourceTableId *id)
 	arena_guard_push(flush->arena, &guard);
 	if (setjmp(guard.jump) == 0)
 	{
-		flush_add_action(flush, TABLE_REMOVE, NULL, id);
+		if (item->kind == WRITE_TABLE_DROP)
+			flush_add_action(flush, TABLE_REMOVE, NULL, table);
+		else if (item->kind == WRITE_TABLE_SWEEP)
+			flush_add_action(flush, TABLE_STORE_LAST, item->table_doc, table);
+		rejected_clear_table(flush, table, kept_round);
 		ok = true;
 	}
 	arena_guard_pop(flush->arena, &guard);
@@ -550,21 +557,36 @@ add_removal(Flush *flush, const SourceTableId *id)
 }
 
 /*
- * TRUNCATE or the end of a table: one flush of removals; the item is done with
- * the last one.
+ * TRUNCATE, the end of a table, or what a copy of it did not find: one flush of
+ * removals; the item is done with the last one.
  */
 static bool
 step_removal(Writer *writer, MongoContext *context, WriteItem *item, StorageError *error)
 {
 	Flush		flush;
-	bool		drop = item->kind == WRITE_TABLE_DROP;
-	const SourceTableId *table = drop ? &item->table_id : &item->table->id;
+	const SourceTableId *table = &item->table_id;
+	int64_t		kept_round = 0;
 	bool		complete = false;
 
 	flush_init(&flush, writer);
-	if (!flush_collect_removal(&flush, context, table, &complete, error))
+	if (item->kind == WRITE_TRUNCATE)
+		table = &item->table->id;
+	else if (item->kind == WRITE_TABLE_SWEEP)
+	{
+		table = &item->table_doc->id;
+		kept_round = item->table_doc->copy_round;
+		if (kept_round == 0)
+		{
+			storage_error_set(error, STORAGE_INVALID, "the copy of table \"%s.%s\" has no number",
+							  item->table_doc->schema, item->table_doc->name);
+			return false;
+		}
+		/* what is gone was perhaps still there at an earlier place in the stream */
+		flush.point.chunk_fence = item->lsn;
+	}
+	if (!flush_collect_removal(&flush, context, table, kept_round, &complete, error))
 		return false;
-	if (complete && drop && !add_removal(&flush, table))
+	if (complete && !add_last_action(&flush, item, table, kept_round))
 	{
 		storage_error_set(error, STORAGE_SERVER, "out of memory");
 		return false;
@@ -615,11 +637,14 @@ writer_step(Writer *writer, MongoContext *context)
 						  (int) writer->stream_id);
 		ok = false;
 	}
+	else if (!rejected_load(context, writer, &error))
+		ok = false;
 	else
 		switch (writer->item->kind)
 		{
 			case WRITE_TRUNCATE:
 			case WRITE_TABLE_DROP:
+			case WRITE_TABLE_SWEEP:
 				ok = step_removal(writer, context, writer->item, &error);
 				break;
 			case WRITE_POSITION:

@@ -62,7 +62,8 @@ typedef enum WriteItemKind
 	WRITE_TRUNCATE,				/* table */
 	WRITE_TABLE,				/* table_doc: a source table is new; its rows follow */
 	WRITE_TABLE_DROP,			/* table_id: remove all its rows, then its document */
-	WRITE_TABLE_STALE,			/* table_id: mark as stale */
+	WRITE_TABLE_SWEEP,			/* table_doc: remove its rows that are not of its copy_round, then
+								 * store it; lsn: nothing is published before it, or 0 */
 	WRITE_COMMIT,				/* lsn: end LSN */
 	WRITE_KEEPALIVE,			/* lsn: nothing before it is missing */
 	WRITE_POSITION,				/* lsn: store as snapshot_lsn (before the first chunk) */
@@ -77,6 +78,7 @@ typedef enum RowChangeKind
 	ROW_UPDATE,
 	ROW_DELETE,					/* also of a row whose new version has no key: row holds the error */
 	ROW_COPY,					/* initial copy: skipped when the row's state exists */
+	ROW_RECOPY,					/* copy under the stream: replaces what is stored */
 	ROW_REREAD					/* whole current row read by key: replaces what is stored */
 } RowChangeKind;
 
@@ -91,6 +93,7 @@ typedef struct RowChange
 	/* complete row: evaluated by the main thread */
 	EvaluatedRow row;
 	SyncString	row_copy;		/* BSON; stored with the row state if not empty */
+	int64_t		round;			/* of the table's copy that is due or going on; 0: none */
 
 	/*
 	 * Incomplete row (unchanged out-of-line values left out): values is not
@@ -109,6 +112,8 @@ typedef struct WriteItem
 	WriteItemKind kind;
 	uint64_t	lsn;
 	int64_t		source_time_us; /* COMMIT: commit time, Unix microseconds; for the lag */
+	bool		incomplete;		/* COMMIT, KEEPALIVE: a copy is due; no checkpoint of a stream that
+								 * is not active yet */
 	union
 	{
 		RowChange  *row;

@@ -9,7 +9,8 @@
  *		row_lookup.c	stored row state of the rows in it
  *		row_apply.c	what a changed row does
  *		row_map.c	row state within a flush
- *		removal.c	a table's rows are removed
+ *		rejected.c	which rows could not be stored
+ *		removal.c		a table's rows are removed, or those a copy did not find
  *		flush.c		the transaction
  *		checkpoint.c	positions, write checkpoints, activation
  *
@@ -92,14 +93,14 @@ extern void row_map_undo(RowMap *map, size_t touch_count);
 typedef enum TableActionKind
 {
 	TABLE_STORE,				/* both documents of table_doc */
-	TABLE_MARK_STALE,
+	TABLE_STORE_LAST,			/* the same, but with the last part of a row in parts */
 	TABLE_REMOVE
 } TableActionKind;
 
 typedef struct TableAction
 {
 	TableActionKind kind;
-	const SourceTableDoc *doc;	/* TABLE_STORE */
+	const SourceTableDoc *doc;	/* TABLE_STORE, TABLE_STORE_LAST */
 	SourceTableId id;
 } TableAction;
 
@@ -108,6 +109,36 @@ typedef struct WantedReread
 	SourceTable *table;
 	SyncString	key;
 } WantedReread;
+
+/* a row that is not stored as it is; or, without a reason, one that is, or is gone */
+typedef struct RowVerdict
+{
+	RowId		id;
+	const char *reason;
+	const SourceTable *table;
+	const char *name;			/* NULL: not known */
+	uint64_t	lsn;
+	int64_t		round;
+} RowVerdict;
+
+/* one that is stored in pgsync_rejected_rows, or will be with the flush */
+typedef struct RejectedRow
+{
+	RowId		id;
+	int64_t		number;			/* grows: the lowest is the oldest */
+	int64_t		round;
+	int			verdict;		/* of the flush; -1: stored before it */
+} RejectedRow;
+
+#define REJECTED_ROWS_MAX	1000
+
+typedef struct RejectedRows
+{
+	bool		loaded;
+	size_t		count;
+	int64_t		last_number;
+	RejectedRow rows[REJECTED_ROWS_MAX];	/* by id */
+} RejectedRows;
 
 typedef struct FlushCounts
 {
@@ -130,12 +161,15 @@ typedef struct FlushPoint
 	size_t		touch_count;
 	size_t		action_count;
 	size_t		reread_count;
+	size_t		verdict_count;
+	uint64_t	keyless;		/* rejected rows without a key, in this transaction or chunk */
 	FlushCounts counts;
 	uint64_t	open_transaction;	/* end LSN of the source transaction we are in; or NONE */
 	uint64_t	chunk;			/* fence of the chunk we are in; or NONE */
 	uint64_t	transaction_fence;	/* what must not be published before ... */
 	uint64_t	chunk_fence;	/* ... these positions */
 	bool		commit;			/* the point is a commit or keepalive at: */
+	bool		incomplete;		/* ... at which a table's copy is due */
 	uint64_t	commit_lsn;
 	int64_t		source_time_us;
 	uint64_t	answered;		/* of the commit's batch */
@@ -164,7 +198,10 @@ typedef struct Flush
 	size_t		reread_capacity;
 	bool		single_row;		/* one row with more ops than a flush takes */
 	size_t		removed_to;		/* of what was read ahead for a removal */
+	RowVerdict *verdicts;
+	size_t		verdict_capacity;
 	const char *row_name;		/* of the row being applied; NULL: not known */
+	const char *rejected;		/* ... why it is not stored as it is; NULL: it is */
 	char		row_error[384];
 
 	/* what the transaction writes: ops[first_op .. first_op + op_count) */
@@ -172,6 +209,9 @@ typedef struct Flush
 	size_t		op_count;
 	bool		first_part;		/* of a row in parts, or the only one */
 	bool		keep_old_state; /* not the last part: row state gets the union of old and new */
+	RejectedRow *rejected_rows; /* as they will be stored; NULL: as before */
+	size_t		rejected_count;
+	int64_t		rejected_number;
 	/* its result */
 	StreamPosition next;
 	bool		checkpoint;
@@ -230,6 +270,8 @@ typedef struct Removal
 	size_t		capacity;
 	size_t		at;				/* where the next flush goes on */
 	bool		exhausted;		/* no row follows them */
+	uint64_t	slice;			/* of a sweep: where the next one begins ... */
+	uint64_t	width;			/* ... and how wide it is; 0: not begun */
 } Removal;
 
 struct Writer
@@ -260,6 +302,8 @@ struct Writer
 	uint64_t	open_transaction;
 	uint64_t	chunk;
 	Removal		removal;
+	RejectedRows rejected;
+	uint64_t	keyless;
 	int			document_limit; /* adapts to the server's speed */
 	SyncArena  *arena;			/* of the flush; reset after each */
 	SyncArena  *rows_arena;		/* of the incomplete rows in it */
@@ -292,10 +336,19 @@ extern void remove_row(Flush *flush, const SourceTableId *table, const SourceKey
 
 /* removal.c */
 extern bool flush_collect_removal(Flush *flush, MongoContext *context,
-								  const SourceTableId *table, bool *complete,
-								  StorageError *error);
+								  const SourceTableId *table, int64_t kept_round,
+								  bool *complete, StorageError *error);
 extern void removal_advance(Writer *writer, const Flush *flush, bool complete);
 extern void removal_free(Writer *writer);
+
+/* rejected.c; guard must be set for those that return nothing */
+extern bool rejected_load(MongoContext *context, Writer *writer, StorageError *error);
+extern void rejected_add(Flush *flush, const RowChange *row, const char *reason);
+extern void rejected_clear(Flush *flush, const RowId *id);
+extern void rejected_clear_table(Flush *flush, const SourceTableId *table, int64_t kept_round);
+extern bool rejected_prepare(Flush *flush);
+extern bool rejected_write(MongoContext *context, Flush *flush, StorageError *error);
+extern void rejected_advance(const Flush *flush);
 
 /* flush.c: writes it, in as many transactions as it takes; durable on return */
 extern bool flush_write(Flush *flush, MongoContext *context, StorageError *error);

@@ -38,9 +38,6 @@
 /* what a row that may be too large for a document takes at least, once evaluated */
 #define NAMED_ROW_BYTES		((Size) 1024 * 1024)
 
-/* in this transaction: the table of the last row that note_rewritten_table() was called for */
-static Oid	last_rewritten = InvalidOid;
-
 #if PG_VERSION_NUM < 160000
 extern PGSYNC_EXPORT void _PG_output_plugin_init(OutputPluginCallbacks *callbacks);
 #endif
@@ -84,7 +81,7 @@ key_of_insert(Worker *worker, uint64_t lsn)
 void
 decode_begin_write(Worker *worker)
 {
-	if (worker->decoding == NULL || worker->transaction_written)
+	if (worker->transaction == NULL || worker->transaction_written)
 		return;
 	write_batch_add(worker_batch(worker), WRITE_BEGIN, worker->transaction_end);
 	worker->transaction_written = true;
@@ -92,7 +89,7 @@ decode_begin_write(Worker *worker)
 
 /*
  * The key that identity columns give; false if they are too large to have been
- * stored under any setting: such a row is in no bucket.
+ * stored under any setting, or cannot be converted: such a row is in no bucket.
  */
 static bool
 key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, SyncValue *values,
@@ -106,11 +103,15 @@ key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, Syn
 }
 
 static void
-report_too_large(RelationEntry *entry, EvaluatedRow *row, SyncArena *arena)
+report_rejected(RowValueResult result, const RelationEntry *entry, EvaluatedRow *row,
+				SyncArena *arena)
 {
 	SyncError  *error = arena_new(arena, SyncError);
 
-	sync_error_set(error, SYNC_ERROR_LIMIT, "the row is larger than \"pgsync.row_limit\"");
+	if (result == ROW_FAILED)
+		sync_error_set(error, SYNC_ERROR_LIMIT, "%s", entry->conversion->failure);
+	else
+		sync_error_set(error, SYNC_ERROR_LIMIT, "the row is larger than \"pgsync.row_limit\"");
 	memset(row, 0, sizeof(*row));
 	row->error_count = 1;
 	row->error = error;
@@ -159,22 +160,27 @@ complete_identity(RelationEntry *entry, const Datum *old_datums, const bool *old
 }
 
 /*
- * A row above the limit.  It is named by its identity alone; where that is too large,
- * as a whole row can be, it was never stored and is not now, and what remains of
- * the change is that the row left its former key.
+ * A row above the limit, or with a value that cannot be converted.  It is named by
+ * its identity alone; where that is too large, as a whole row can be, or cannot be
+ * converted, it was never stored and is not now, and what remains of the change is
+ * that the row left its former key.
  */
 static void
-reject_row(RelationEntry *entry, RowChange *change, Worker *worker, SyncArena *arena)
+reject_row(RowValueResult result, RelationEntry *entry, RowChange *change, Worker *worker,
+		   SyncArena *arena)
 {
-	report_too_large(entry, &change->row, arena);
+	report_rejected(result, entry, &change->row, arena);
 	if (entry->row_type.identity_count > 0 &&
 		!key_of_columns(entry, entry->datums, entry->nulls, entry->values, worker->scratch,
 						&change->after))
 		change->kind = ROW_DELETE;
 }
 
-/* The new row's values are in entry->datums; old_datums: NULL, or those of the old one. */
-static void
+/*
+ * The new row's values are in entry->datums; old_datums: NULL, or those of the old one.
+ * False: the row cannot be named.
+ */
+static bool
 evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_nulls, TupleDesc desc,
 			 RowChange *change, Worker *worker, SyncArena *arena)
 {
@@ -184,17 +190,15 @@ evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_null
 	Size		limit = (Size) *worker->preloaded->settings.row_limit * 1024;
 
 	if (in_stream && !complete_identity(entry, old_datums, old_nulls))
-		worker_replace_stream(worker,
-							  psprintf("a change of table \"%s.%s\" does not hold the row's key",
-									   entry->table->schema, entry->table->name));
+		return false;
 	if (entry->identity != REPLICA_IDENTITY_FULL)
 		old_datums = NULL;		/* it holds the key only */
 	result = row_convert(entry->conversion, entry->datums, entry->nulls, old_datums, old_nulls,
 						 limit, in_stream, worker->scratch, entry->values, &out_of_line);
-	if (result == ROW_TOO_LARGE)
+	if (result == ROW_TOO_LARGE || result == ROW_FAILED)
 	{
-		reject_row(entry, change, worker, arena);
-		return;
+		reject_row(result, entry, change, worker, arena);
+		return true;
 	}
 	if (entry->row_type.identity_count > 0)
 		source_key_of_row(&entry->row_type, entry->values, worker->scratch, &change->after);
@@ -210,18 +214,15 @@ evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_null
 		if ((out_of_line || change->kind == ROW_REREAD) && entry->table->keep_row_copy)
 			change->row_copy = row_copy_encode(&entry->row_type, entry->values, arena);
 	}
+	return true;
 }
 
-/*
- * Rows are read again between records, so a large transaction can ask for many
- * before the first is served.  Copying everything is then quicker, too.
- */
 static void
 check_rereads(Worker *worker)
 {
 	if (writer_reread_bytes(worker->storage->thread) >
 		(Size) *worker->preloaded->settings.queue_size * 1024)
-		worker_replace_stream(worker, "a transaction changed more rows that have to be read again than \"pgsync.queue_size\" has room for");
+		reread_give_up(worker);
 }
 
 /*
@@ -246,6 +247,7 @@ void
 row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTuple old_tuple,
 			   HeapTuple new_tuple, TupleDesc desc, const SourceKey *no_identity_key)
 {
+	KnownTable *known = entry->known;
 	WriteBatch *batch = worker_batch(worker);
 	SyncArena  *arena = batch->arena;
 	RowChange  *change = arena_new(arena, RowChange);
@@ -257,6 +259,7 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 	if (batch->item_count == 0 && (kind == ROW_INSERT || kind == ROW_UPDATE))
 		check_rereads(worker);
 	change->kind = kind;
+	change->round = known->doc.stale ? known->doc.copy_round : 0;
 	if (old_tuple != NULL)
 	{
 		old_datums = entry->datums + desc->natts;
@@ -269,7 +272,12 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 		if (entry->row_type.identity_count == 0)
 			change->after = *no_identity_key;
 		used = arena_used(arena);
-		evaluate_row(entry, old_datums, old_nulls, desc, change, worker, arena);
+		if (!evaluate_row(entry, old_datums, old_nulls, desc, change, worker, arena))
+		{
+			arena_reset(worker->scratch);
+			(void) source_table_mark(worker, known, "a change of it did not hold the row's key");
+			return;
+		}
 		if (change->kind != ROW_DELETE)
 			name_row(entry, change, arena_used(arena) - used, arena);
 	}
@@ -279,6 +287,8 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 		(change->kind == ROW_DELETE ||
 		 memcmp(&change->before, &change->after, sizeof(SourceKey)) != 0);
 	change->table = source_table_retain(entry->table);
+	if (worker->transaction != NULL)
+		recopy_note_change(known, change);
 
 	item = write_batch_add(batch, WRITE_ROW, worker->transaction_end);
 	item->row = change;
@@ -303,9 +313,9 @@ plugin_startup(LogicalDecodingContext *context, OutputPluginOptions *options, bo
 static void
 plugin_begin(LogicalDecodingContext *context, ReorderBufferTXN *txn)
 {
+	MyWorker->transaction = txn;
 	MyWorker->transaction_end = txn->end_lsn;
 	MyWorker->transaction_written = false;
-	last_rewritten = InvalidOid;
 }
 
 static HeapTuple
@@ -322,67 +332,19 @@ tuple_of(
 }
 #endif
 
-/* Its stored rows are not what the table holds any more. */
-static void
-mark_stale(Worker *worker, KnownTable *known)
-{
-	known->doc.stale = true;
-	decode_begin_write(worker);
-	write_batch_add(worker_batch(worker), WRITE_TABLE_STALE, 0)->table_id = known->doc.id;
-}
-
 /* Once for each table. */
 static void
-note_ignored_change(Worker *worker, RelationEntry *entry)
+note_ignored_change(Worker *worker, KnownTable *known)
 {
-	KnownTable *known = known_table_find(worker, &entry->table->id);
-
-	if (known == NULL || known->doc.stale)
+	if (known->doc.ignored_changes)
 		return;
-	mark_stale(worker, known);
+	known->doc.ignored_changes = true;
+	source_table_store(worker, known);
 	ereport(LOG,
 			(errmsg("updates and deletes of table \"%s.%s\" do not reach the buckets",
 					known->doc.schema, known->doc.name),
 			 errdetail("The table has no replica identity, so nothing says which row is meant."),
-			 errhint("Add a primary key, or run ALTER TABLE ... REPLICA IDENTITY FULL, and deploy the rules again with pgsync_deploy().")));
-	worker_show_warnings(worker);
-}
-
-/*
- * A row of the new file of a table that ALTER TABLE writes anew.  Untouched rows
- * can get other values by that, and the table's shape need not tell: a volatile
- * default, USING without another type, another expression of a generated column
- * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.  Nor
- * does it matter what another access method gets: such a table is none of ours at
- * the end of its transaction, and that of one that was unlogged is not known yet.
- * Once for each table and transaction: all its rows come here.
- */
-static void
-note_rewritten_table(Worker *worker, Oid relid)
-{
-	ListCell   *cell;
-
-	if (relid == last_rewritten)
-		return;
-	last_rewritten = relid;
-	foreach(cell, worker->tables)
-	{
-		KnownTable *known = lfirst(cell);
-
-		if (known->dropped || known->doc.relation_id != relid || known->doc.stale)
-			continue;
-		if (!worker->was_active)
-			worker_replace_stream(worker,
-								  psprintf("table \"%s.%s\" was written anew before the stream was active",
-										   known->doc.schema, known->doc.name));
-		mark_stale(worker, known);
-		ereport(LOG,
-				(errmsg("rows of table \"%s.%s\" may be stale in the buckets",
-						known->doc.schema, known->doc.name),
-				 errdetail("An ALTER TABLE command wrote the table anew."),
-				 errhint("Deploy the rules again with pgsync_deploy() to copy it anew.")));
-		worker_show_warnings(worker);
-	}
+			 errhint("Add a primary key, or run ALTER TABLE ... REPLICA IDENTITY FULL.")));
 }
 
 static void
@@ -403,14 +365,17 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 			note_rewritten_table(worker, relation->rd_rel->relrewrite);
 		return;
 	}
-	entry = relation_entry(worker, relation);
-	if (entry == NULL)
+	entry = relation_look(worker, relation);
+	if (!entry->wanted)
+	{
+		entry->skipped_at = worker->transaction_end;
 		return;
+	}
 	has_identity = entry->row_type.identity_count > 0;
 	/* without identity nothing says which row is meant: only inserts count */
 	if (!has_identity && change->action != REORDER_BUFFER_CHANGE_INSERT)
 	{
-		note_ignored_change(worker, entry);
+		note_ignored_change(worker, entry->known);
 		return;
 	}
 	if (change->action == REORDER_BUFFER_CHANGE_DELETE && old_tuple == NULL)
@@ -422,7 +387,10 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	{
 		case REORDER_BUFFER_CHANGE_INSERT:
 			if (!has_identity)
+			{
 				key = key_of_insert(worker, change->lsn);
+				recopy_note_insert(worker, entry->known, change->txn->xid);
+			}
 			row_change_add(worker, entry, ROW_INSERT, NULL, new_tuple,
 						   RelationGetDescr(relation), &key);
 			break;
@@ -455,8 +423,10 @@ plugin_truncate(LogicalDecodingContext *context, ReorderBufferTXN *txn, int coun
 		if (entry == NULL)
 			continue;
 		decode_begin_write(worker);
+		recopy_drop_chunk(entry->known);
 		item = write_batch_add(worker_batch(worker), WRITE_TRUNCATE, worker->transaction_end);
 		item->table = source_table_retain(entry->table);
+		source_tables_drop_replaced(worker, entry->known);
 	}
 }
 
@@ -468,9 +438,15 @@ static void
 plugin_message(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr lsn,
 			   bool transactional, const char *prefix, Size size, const char *message)
 {
-	if ((strcmp(prefix, "powersync") == 0 && size == 4 && memcmp(message, "ping", 4) == 0) ||
-		(strcmp(prefix, FENCE_PREFIX) == 0 && MyWorker->was_active))
-		MyWorker->ping = true;
+	if (strcmp(prefix, "powersync") == 0)
+		MyWorker->ping |= size == 4 && memcmp(message, "ping", 4) == 0;
+	else if (strcmp(prefix, FENCE_PREFIX) == 0 && !transactional)
+	{
+		if (size == strlen(FENCE_TEXT) && memcmp(message, FENCE_TEXT, size) == 0)
+			MyWorker->ping |= MyWorker->was_active;
+		else
+			recopy_message(MyWorker, message, size, context->reader->EndRecPtr);
+	}
 }
 
 static void
@@ -480,13 +456,15 @@ plugin_commit(LogicalDecodingContext *context, ReorderBufferTXN *txn, XLogRecPtr
 	WriteItem  *item;
 	TimestampTz commit_time;
 
-	if (rbtxn_has_catalog_changes(txn))
+	if (rbtxn_has_catalog_changes(txn) || worker->tables_touched)
 		relations_check_after_ddl(worker);
+	worker->transaction = NULL;
 	if (!worker->transaction_written)
 		return;
 	worker->transaction_written = false;
 	commit_time = txn->xact_time.commit_time;
 	item = write_batch_add(worker_batch(worker), WRITE_COMMIT, txn->end_lsn);
+	item->incomplete = worker->copies_due;
 	item->source_time_us = commit_time +
 		(int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 	worker->submitted_lsn = txn->end_lsn;

@@ -14,72 +14,15 @@
  */
 #include "rules_sql.h"
 
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "replication/logical.h"
-#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 PGSYNC_FUNCTION(pgsync_deploy);
 PGSYNC_FUNCTION(pgsync_adopt);
-
-/* what a backend holds while it talks to the storage; freed whatever happens */
-typedef struct BackendCall
-{
-	MemoryContextCallback callback;
-	StorageLink *link;
-	void	   *arg;			/* malloc'ed; a thread that does not end keeps it */
-} BackendCall;
-
-/* a statement that is cancelled must not wait for a dead network */
-#define CLOSE_WAIT_MS	2000
-
-static bool exit_callback_set = false;
-
-static void
-leave_without_handlers(int code, Datum arg)
-{
-	_exit(code);
-}
-
-static void
-end_call(void *arg)
-{
-	BackendCall *call = arg;
-	bool		leaked = false;
-
-	if (call->link != NULL)
-	{
-		storage_link_close(call->link, CLOSE_WAIT_MS);
-		leaked = call->link->leaked;
-		/* a thread that goes on must not meet the libraries' exit handlers */
-		if (leaked && !exit_callback_set)
-		{
-			exit_callback_set = true;
-			on_proc_exit(leave_without_handlers, (Datum) 0);
-		}
-	}
-	if (!leaked)
-		free(call->arg);
-}
-
-static BackendCall *
-begin_call(Size arg_size)
-{
-	BackendCall *call = palloc0(sizeof(BackendCall));
-
-	call->callback.func = end_call;
-	call->callback.arg = call;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &call->callback);
-	/* calloc: the text's end is the NUL that is there */
-	if ((call->arg = calloc(1, arg_size)) == NULL)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	return call;
-}
 
 /* Has the stream run; says so if nothing does. */
 static void
@@ -127,7 +70,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("pgsync_deploy()");
 	PreventCommandIfReadOnly("pgsync_deploy()");
 	check_encoding();
-	plan = rules_plan(rules, arena, &messages);
+	plan = rules_plan(rules, arena, &messages, NULL);
 	if (plan == NULL)
 		rules_refuse(messages, "Nothing was deployed. pgsync_validate() shows every finding.");
 	/* refuses what cannot be used, in its own words; that there is none is among the findings */
@@ -141,7 +84,7 @@ pgsync_deploy(PG_FUNCTION_ARGS)
 	/* the thread gets copies: this backend may be gone before it ends */
 	stored = plan_stored_json(plan, &stored_len);
 	content_len = VARSIZE_ANY_EXHDR(rules);
-	call = begin_call(sizeof(StorageDeploy) + NAMEDATALEN + content_len + 1 + stored_len + 1);
+	call = backend_call(sizeof(StorageDeploy) + NAMEDATALEN + content_len + 1 + stored_len + 1);
 	deploy = call->arg;
 	deploy->self = source_identity(&preloaded->settings);
 	at = (char *) (deploy + 1);
@@ -175,7 +118,7 @@ pgsync_adopt(PG_FUNCTION_ARGS)
 
 	PreventCommandDuringRecovery("pgsync_adopt()");
 	PreventCommandIfReadOnly("pgsync_adopt()");
-	call = begin_call(sizeof(StorageOpenStream));
+	call = backend_call(sizeof(StorageOpenStream));
 	open = call->arg;
 	open->self = source_identity(&preloaded->settings);
 	call->link = storage_link_open(&preloaded->settings);

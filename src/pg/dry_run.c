@@ -52,6 +52,7 @@ typedef struct DryRun
 	ReturnSetInfo *result;
 	Relation	relation;
 	char	   *schema;
+	RulesName	name;			/* under which the rules see it */
 	SyncArena  *rules_arena;
 	SyncArena  *row_arena;		/* reset after each row */
 	MemoryContext row_context;	/* likewise */
@@ -248,26 +249,26 @@ output_evaluated(DryRun *run, Datum key, const EvaluatedRow *evaluated, const Ro
 
 /* ---------------------------------------------------------------- one row */
 
-/* The row's values, or the key of one that is too large. */
-static bool
+/* The row's values, or the key of one that is rejected. */
+static RowValueResult
 convert_row(DryRun *run, HeapTuple tuple, TupleDesc desc, SyncValue *values, Datum *key)
 {
 	Datum	   *datums = palloc(sizeof(Datum) * Max(desc->natts, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
 	bool		out_of_line;
-	bool		fits;
+	RowValueResult result;
 	bool		has_key;
 	int			settings = row_conversion_settings_begin();
 
 	heap_deform_tuple(tuple, desc, datums, nulls);
-	fits = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
-					   run->row_arena, values, &out_of_line) != ROW_TOO_LARGE;
-	has_key = fits ||
+	result = row_convert(run->conversion, datums, nulls, NULL, NULL, run->limit, false,
+						 run->row_arena, values, &out_of_line);
+	has_key = result == ROW_COMPLETE ||
 		row_convert_some(run->conversion, datums, nulls, run->row_type.identity,
 						 run->row_type.identity_count, run->limit, run->row_arena, values);
 	row_conversion_settings_end(settings);
 	*key = has_key ? key_datum(run, values) : (Datum) 0;
-	return fits;
+	return result;
 }
 
 static void
@@ -278,8 +279,12 @@ evaluate_row(DryRun *run, HeapTuple tuple, TupleDesc desc)
 	EvaluatedRow evaluated;
 	RowError   *errors;
 	Datum		key;
+	RowValueResult result = convert_row(run, tuple, desc, values, &key);
 
-	if (!convert_row(run, tuple, desc, values, &key))
+	if (result == ROW_FAILED)
+		output_message(run, "error", key,
+					   psprintf("%s: the row is not replicated", run->conversion->failure));
+	else if (result == ROW_TOO_LARGE)
 		output_message(run, "error", key,
 					   psprintf("the row is larger than pgsync.row_limit (%zu kB): it is not replicated",
 								run->limit / 1024));
@@ -620,8 +625,8 @@ bind_table(DryRun *run)
 	BucketNaming naming = {.prefix = {"", 0}};
 	SyncError	error = {0};
 
-	run->binding = plan_bind(run->plan, run->schema, RelationGetRelationName(run->relation),
-							 &run->row_type, &naming, run->rules_arena, &error);
+	run->binding = plan_bind(run->plan, run->name.schema, run->name.table, &run->row_type,
+							 &naming, run->rules_arena, &error);
 	if (error.code != SYNC_OK)
 		ereport(ERROR,
 				(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
@@ -689,9 +694,13 @@ notice_kind(DryRun *run)
 static void
 evaluate_table(DryRun *run, Oid relid, Jsonb *keys)
 {
+	const char *publication =
+		pgsync_database_setting("pgsync.publication",
+								GetConfigOption("pgsync.publication", true, false));
+
 	run->relation = open_table(relid);
 	run->schema = get_namespace_name(RelationGetNamespace(run->relation));
-	if (run->schema == NULL)
+	if (run->schema == NULL || !rules_name(publication, run->plan, run->relation->rd_rel, &run->name))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("the schema of table \"%s\" does not exist",
@@ -742,7 +751,7 @@ pgsync_evaluate(PG_FUNCTION_ARGS)
 	run.row_context = AllocSetContextCreate(CurrentMemoryContext, "pgsync dry run row",
 											ALLOCSET_DEFAULT_SIZES);
 	run.limit = row_limit();
-	run.plan = rules_plan(PG_GETARG_TEXT_PP(0), run.rules_arena, &messages);
+	run.plan = rules_plan(PG_GETARG_TEXT_PP(0), run.rules_arena, &messages, NULL);
 	if (run.plan == NULL)
 		rules_refuse(messages, "pgsync_validate() shows every finding.");
 	evaluate_table(&run, PG_GETARG_OID(1), PG_ARGISNULL(2) ? NULL : PG_GETARG_JSONB_P(2));

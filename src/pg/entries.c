@@ -357,6 +357,7 @@ worker_detach(PgsyncShared *shared, WorkerEntry *entry)
 		}
 		pg_atomic_write_u32(&entry->idle, 0);
 		pg_atomic_write_u32(&entry->waits_for_pid, 0);
+		pg_atomic_write_u32(&entry->waits_for_xid, 0);
 	}
 	LWLockRelease(&shared->lock);
 	ConditionVariableBroadcast(&shared->progress);

@@ -172,7 +172,7 @@ worker_failed(WorkerEntry *entry, LaunchedProcess *process)
 		entry->error_time = now;
 	}
 	set_next(entry, PHASE_BACKING_OFF,
-			 TimestampTzPlusMilliseconds(now, restart_delay(entry->failures)));
+			 TimestampTzPlusMilliseconds(now, Max(restart_delay(entry->failures), entry->least_delay)));
 }
 
 /* Decides what becomes of an entry whose process has ended.  Caller holds lock. */
@@ -207,6 +207,7 @@ worker_ended(WorkerEntry *entry, LaunchedProcess *process)
 	entry->exit_wanted = false;
 	entry->clean_exit = false;
 	entry->retry_wanted = false;
+	entry->least_delay = 0;
 	pg_atomic_write_u32(&entry->idle, 0);
 }
 

@@ -96,6 +96,7 @@ typedef struct WorkerEntry
 	uint32		generation;		/* grows with every start: tells a crash before attach
 								 * from the entry's next use */
 	TimestampTz next_start;		/* PHASE_BACKING_OFF; 0: at once */
+	int			least_delay;	/* ms; set by the worker with its error: not started again sooner */
 	int			failures;		/* in a row, without progress in between */
 	bool		launched;		/* a process of this generation was asked for, and the
 								 * launcher has not seen its end yet */
@@ -169,6 +170,8 @@ typedef struct WorkerEntry
 	 * pg_blocking_pids() would see it; 0: nobody's, or not known.
 	 */
 	pg_atomic_uint32 waits_for_pid;
+	/* ... or the transaction, if no process has it: prepared, and stuck in COMMIT PREPARED */
+	pg_atomic_uint32 waits_for_xid;
 
 	/*
 	 * Highest flushed position that pgsync_wait_for_lsn() waits for: when the stream has

@@ -4,9 +4,10 @@
  *	  Which tables the publication of "pgsync.publication" lets through.
  *
  * A publication that exists is honoured; one that does not exist means every
- * table the rules name; an empty setting means explicitly none (design 7).  Row
- * filters, column lists, partial operations and publish_via_partition_root are
- * refused, not ignored: they would silently change what clients see.
+ * table the rules name; an empty setting means explicitly none (design 7).  With
+ * publish_via_partition_root the rows of partitions are those of a table above them
+ * (rules_name.c).  Row filters, column lists and partial operations are refused, not
+ * ignored: they would silently change what clients see.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,11 +26,9 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-static Oid
-publication_oid(const PgsyncSettings *settings)
+Oid
+publication_oid(const char *name)
 {
-	const char *name = *settings->publication;
-
 	if (name == NULL || name[0] == '\0')
 		return InvalidOid;
 	return get_publication_oid(name, true);
@@ -87,8 +86,6 @@ refuse_actions(const Publication *publication, const char *name)
 	if (!publication->pubactions.pubinsert || !publication->pubactions.pubupdate ||
 		!publication->pubactions.pubdelete || !publication->pubactions.pubtruncate)
 		refuse(name, "It does not publish all of insert, update, delete and truncate.");
-	if (publication->pubviaroot)
-		refuse(name, "It publishes partitions through their root table (publish_via_partition_root).");
 }
 
 /*
@@ -110,8 +107,7 @@ publication_describe(const char *name, PublicationFacts *facts)
 	facts->all_tables = form->puballtables;
 	if (!form->pubinsert || !form->pubupdate || !form->pubdelete || !form->pubtruncate)
 		facts->fault = "it does not publish all of insert, update, delete and truncate";
-	else if (form->pubviaroot)
-		facts->fault = "it publishes partitions through their root table";
+	facts->through_root = form->pubviaroot;
 	ReleaseSysCache(tuple);
 	filter = facts->fault == NULL ? find_filter(facts->oid) : NULL;
 	if (filter != NULL)
@@ -124,7 +120,7 @@ publication_state(const PgsyncSettings *settings)
 {
 	PublicationState state = {0};
 	const char *name = *settings->publication;
-	Oid			oid = publication_oid(settings);
+	Oid			oid = publication_oid(name);
 	char	   *filter;
 
 	if (!OidIsValid(oid))
@@ -167,11 +163,50 @@ publication_names(Oid publication, Oid relid)
 	return found;
 }
 
+/* get_partition_ancestors() would raise an error for a table that is being dropped */
+Oid
+partition_parent(Oid relid)
+{
+	Relation	relation = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(relation, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return parent;
+}
+
+Oid
+publication_root(Oid publication, Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(PUBLICATIONOID, ObjectIdGetDatum(publication));
+	Form_pg_publication form;
+	Oid			root = relid;
+
+	if (!HeapTupleIsValid(tuple))
+		return relid;
+	form = (Form_pg_publication) GETSTRUCT(tuple);
+	if (form->pubviaroot)
+		for (Oid parent = partition_parent(relid); OidIsValid(parent); parent = partition_parent(parent))
+			if (form->puballtables || publication_names(publication, parent))
+				root = parent;
+	ReleaseSysCache(tuple);
+	return root;
+}
+
 bool
 publication_has_relation(const PgsyncSettings *settings, Relation relation)
 {
-	Oid			oid = publication_oid(settings);
 	const char *name = *settings->publication;
+	Oid			oid = publication_oid(name);
 	Publication *publication;
 
 	if (!OidIsValid(oid))
@@ -223,27 +258,6 @@ describe_limits(Oid publication, Oid relid, PublishedTable *table)
 	ReleaseSysCache(tuple);
 }
 
-/* the parent of a partition; InvalidOid if it has none (any more) */
-static Oid
-parent_of(Oid relid)
-{
-	Relation	relation = table_open(InheritsRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			parent = InvalidOid;
-
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(relation, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
-	return parent;
-}
-
 void
 publication_describe_table(const PublicationFacts *facts, Oid relid, bool is_partition,
 						   PublishedTable *table)
@@ -252,9 +266,8 @@ publication_describe_table(const PublicationFacts *facts, Oid relid, bool is_par
 	table->relid = relid;
 	describe_limits(facts->oid, relid, table);
 	table->published = facts->all_tables || publication_names(facts->oid, relid);
-	/* get_partition_ancestors() would raise an error for a table that is being dropped */
-	for (Oid parent = is_partition ? parent_of(relid) : InvalidOid; OidIsValid(parent);
-		 parent = parent_of(parent))
+	for (Oid parent = is_partition ? partition_parent(relid) : InvalidOid; OidIsValid(parent);
+		 parent = partition_parent(parent))
 	{
 		describe_limits(facts->oid, parent, table);
 		table->published |= publication_names(facts->oid, parent);

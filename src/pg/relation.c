@@ -7,15 +7,15 @@
  *
  * Entries are built from the present snapshot, which in decoding is the historic
  * one, and thrown away at invalidation.  What must survive a restart is in the
- * storage (SourceTableDoc).
+ * storage (source_table.c); what a changed shape does is in ddl.c.
  *
- * Invariant: a source table's identity never changes: another relation, name or
- * set of identity columns is another source table, and the rows of the old one
- * are removed first (storage-contract.md, section 6).
+ * Invariant: an entry that is valid says what the relation is under the snapshot
+ * at hand.
  *
  *-------------------------------------------------------------------------
  */
 #include "worker.h"
+#include "value.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -23,13 +23,10 @@
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
-#include "access/sysattr.h"
-#include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_enum.h"
-#include "catalog/pg_type.h"
+#include "catalog/pg_inherits.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -64,6 +61,8 @@ invalidate_relation(Datum arg, Oid relid)
 		relation_cache_invalidate_all();
 		return;
 	}
+	if (type_shape_depends_on(relid))
+		relation_cache_invalidate_all();
 	entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
 	if (entry != NULL)
 		entry->valid = false;
@@ -109,55 +108,63 @@ relation_cache_init(Worker *worker)
 		CacheRegisterSyscacheCallback(caches[i], invalidate_by_syscache, (Datum) 0);
 }
 
+/* What is noted of the present source transaction stays. */
 static void
 relation_entry_clear(RelationEntry *entry)
 {
-	Oid			relid = entry->relid;
+	RelationEntry kept = {.relid = entry->relid, .skipped_at = entry->skipped_at,
+	.rewritten_at = entry->rewritten_at};
 
 	if (entry->table)
 		source_table_release(entry->table);
 	if (entry->context)
 		MemoryContextDelete(entry->context);
-	memset(entry, 0, sizeof(*entry));
-	entry->relid = relid;
+	*entry = kept;
+}
+
+/* A new one is not valid: nothing is known of the relation. */
+static RelationEntry *
+entry_of(Oid relid)
+{
+	bool		found;
+	RelationEntry *entry = hash_search(relation_cache, &relid, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		memset(entry, 0, sizeof(*entry));
+		entry->relid = relid;
+	}
+	return entry;
+}
+
+RelationEntry *
+relation_entry_find(Oid relid)
+{
+	return hash_search(relation_cache, &relid, HASH_FIND, NULL);
+}
+
+bool
+relation_note_rewritten(Worker *worker, Oid relid)
+{
+	RelationEntry *entry = entry_of(relid);
+
+	if (entry->rewritten_at == worker->transaction_end)
+		return false;
+	entry->rewritten_at = worker->transaction_end;
+	return true;
 }
 
 /* ---------------------------------------------------------------- shape */
 
 /*
- * Labels of an enum, by oid: a renamed one changes what rows print, an added one
- * changes no row.
- */
-static void
-append_enum_labels(StringInfo signature, int attnum, Oid type)
-{
-	Relation	catalog = table_open(EnumRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(type));
-	scan = systable_beginscan(catalog, EnumTypIdLabelIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
-
-		appendStringInfo(signature, "%d enum %u %s -\n", attnum, form->oid,
-						 quote_literal_cstr(NameStr(form->enumlabel)));
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-}
-
-/*
  * A line for each column: number, name, type, modifier, and "m" if older rows have
- * a value that is not in them (a non-null default); and one for each label of its
- * enum.  Names are quoted, so that a line break in one is no line of its own.
+ * a value that is not in them (a non-null default); and those of the types that
+ * are in it.
  */
 static char *
 relation_signature(TupleDesc desc, const RelationEntry *entry)
 {
+	TypeShape	types = {.names = entry->conversion->custom_types};
 	StringInfoData signature;
 
 	initStringInfo(&signature);
@@ -165,17 +172,13 @@ relation_signature(TupleDesc desc, const RelationEntry *entry)
 	{
 		ColumnConversion *column = &entry->conversion->columns[i];
 		Form_pg_attribute attribute = TupleDescAttr(desc, column->attnum - 1);
-		char	   *name = quote_literal_cstr(NameStr(attribute->attname));
 
-		for (char *c = name; *c != '\0'; c++)
-			if (*c == '\n')
-				*c = '\r';
-		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum, name,
-						 attribute->atttypid, attribute->atttypmod,
-						 attribute->atthasmissing ? "m" : "-");
-		if (get_typtype(column->type) == TYPTYPE_ENUM)
-			append_enum_labels(&signature, column->attnum, column->type);
+		appendStringInfo(&signature, "%d %s %u %d %s\n", column->attnum,
+						 shape_name(NameStr(attribute->attname)), attribute->atttypid,
+						 attribute->atttypmod, attribute->atthasmissing ? "m" : "-");
+		append_type_shape(&signature, &types, attribute->atttypid);
 	}
+	list_free(types.types);
 	return signature.data;
 }
 
@@ -306,227 +309,16 @@ build_row_type(RelationEntry *entry, Relation relation)
 	entry->row_type.identity = identity;
 }
 
-/* ---------------------------------------------------------------- source tables */
-
-KnownTable *
-known_table_find(Worker *worker, const SourceTableId *id)
-{
-	ListCell   *cell;
-
-	foreach(cell, worker->tables)
-	{
-		KnownTable *known = lfirst(cell);
-
-		if (!known->dropped && memcmp(&known->doc.id, id, sizeof(*id)) == 0)
-			return known;
-	}
-	return NULL;
-}
-
-static bool
-table_is_compatible(const SourceTableDoc *doc, const char *schema, Relation relation,
-					const RelationEntry *entry)
-{
-	TupleDesc	desc = RelationGetDescr(relation);
-
-	if (doc->relation_id != RelationGetRelid(relation) ||
-		strcmp(doc->schema, schema) != 0 ||
-		strcmp(doc->name, RelationGetRelationName(relation)) != 0 ||
-		doc->identity_count != entry->row_type.identity_count)
-		return false;
-	for (int i = 0; i < doc->identity_count; i++)
-	{
-		int			position = entry->row_type.identity[i];
-		Form_pg_attribute attribute =
-			TupleDescAttr(desc, entry->conversion->columns[position].attnum - 1);
-
-		if (strcmp(doc->identity_names[i], NameStr(attribute->attname)) != 0 ||
-			doc->identity_types[i] != attribute->atttypid)
-			return false;
-	}
-	return true;
-}
-
-/* Adds an item with the table's document to the batch; strings are copied. */
-static void
-submit_table_doc(Worker *worker, const SourceTableDoc *doc, WriteItemKind kind)
-{
-	WriteBatch *batch = worker_batch(worker);
-	WriteItem  *item = write_batch_add(batch, kind, 0);
-
-	item->table_doc = source_table_doc_copy(doc, batch->arena);
-}
-
-static void
-source_table_drop(Worker *worker, KnownTable *known)
-{
-	decode_begin_write(worker);
-	write_batch_add(worker_batch(worker), WRITE_TABLE_DROP, 0)->table_id = known->doc.id;
-	known->dropped = true;
-}
-
-static KnownTable *
-new_source_table(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	KnownTable *known = palloc0(sizeof(KnownTable));
-	SourceTableDoc *doc = &known->doc;
-	TupleDesc	desc = RelationGetDescr(relation);
-
-	doc->id = source_table_id_new();
-	doc->relation_id = RelationGetRelid(relation);
-	doc->schema = pstrdup(schema);
-	doc->name = pstrdup(RelationGetRelationName(relation));
-	doc->identity_count = entry->row_type.identity_count;
-	doc->identity_names = palloc0(sizeof(char *) * Max(doc->identity_count, 1));
-	doc->identity_types = palloc0(sizeof(uint32_t) * Max(doc->identity_count, 1));
-	for (int i = 0; i < doc->identity_count; i++)
-	{
-		int			position = entry->row_type.identity[i];
-		Form_pg_attribute attribute =
-			TupleDescAttr(desc, entry->conversion->columns[position].attnum - 1);
-
-		doc->identity_names[i] = pstrdup(NameStr(attribute->attname));
-		doc->identity_types[i] = attribute->atttypid;
-	}
-	doc->rows_estimated = -1;
-	if (worker->decoding != NULL)
-	{
-		/* met in the stream: all rows of a new table come through it */
-		doc->snapshot_done = true;
-		doc->copied_in_stream = true;
-		doc->signature = pstrdup(entry->signature);
-	}
-	worker->tables = lappend(worker->tables, known);
-	MemoryContextSwitchTo(old);
-	submit_table_doc(worker, doc, WRITE_TABLE);
-	return known;
-}
+/* ---------------------------------------------------------------- entries */
 
 /*
- * Was the relation created after the stream's start?  Then all its rows come
- * through the stream.  The row of a system column in pg_attribute is written when
- * the relation is created and never again, so its xmin tells.
+ * Binds the relation's shape to the plan.  False: no query reads it, or it cannot be
+ * read for the stream, which has not come to its present shape.
  */
 static bool
-relation_is_new(Worker *worker, Relation relation)
+bind_relation(Worker *worker, RelationEntry *entry, Relation relation)
 {
-	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		is_new = false;
-
-	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(RelationGetRelid(relation)));
-	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ,
-				Int16GetDatum(TableOidAttributeNumber));
-	scan = systable_beginscan(catalog, AttributeRelidNumIndexId, true, NULL, 2, keys);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple) && !HeapTupleHeaderXminFrozen(tuple->t_data) &&
-		worker->start_xid != 0)
-	{
-		TransactionId created = HeapTupleHeaderGetXmin(tuple->t_data);
-
-		/* an xid that is not frozen is within half of the xid space of the present */
-		is_new = TransactionIdFollowsOrEquals(created, (TransactionId) worker->start_xid) &&
-			U64FromFullTransactionId(ReadNextFullTransactionId()) - worker->start_xid < MaxTransactionId / 2;
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return is_new;
-}
-
-/*
- * The source table of a relation; makes one if there is none.  What would need a
- * copy while the stream runs makes a new stream instead: the old one stays
- * served until that is complete.
- */
-static KnownTable *
-source_table_for(Worker *worker, const char *schema, Relation relation, RelationEntry *entry)
-{
-	KnownTable *found = NULL;
-	ListCell   *cell;
-
-	foreach(cell, worker->tables)
-	{
-		KnownTable *known = lfirst(cell);
-		SourceTableDoc *doc = &known->doc;
-
-		if (known->dropped)
-			continue;
-		if (table_is_compatible(doc, schema, relation, entry))
-			found = known;
-		else if (worker->rereading)
-			continue;
-		else if (doc->relation_id == RelationGetRelid(relation))
-			worker_replace_stream(worker,
-								  psprintf("table \"%s.%s\" changed its name or identity",
-										   doc->schema, doc->name));
-		else if (strcmp(doc->schema, schema) == 0 &&
-				 strcmp(doc->name, RelationGetRelationName(relation)) == 0)
-		{
-			/* another relation of that name: the rows of the old one go first */
-			if (worker->decoding == NULL)
-				worker_replace_stream(worker,
-									  psprintf("table \"%s.%s\" was replaced during the initial copy",
-											   doc->schema, doc->name));
-			source_table_drop(worker, known);
-		}
-	}
-	if (found != NULL || worker->rereading)
-		return found;
-	if (worker->decoding != NULL)
-	{
-		if (!relation_is_new(worker, relation))
-			worker_replace_stream(worker,
-								  psprintf("table \"%s.%s\" came under the rules with rows that are not copied",
-										   schema, RelationGetRelationName(relation)));
-		decode_begin_write(worker);
-	}
-	return new_source_table(worker, schema, relation, entry);
-}
-
-/*
- * A shape other than the one stored: before the stream is active the whole stream
- * starts again; later the table is marked stale if untouched rows would differ.
- * The new shape is stored in the same transaction.
- */
-static void
-check_shape(Worker *worker, KnownTable *known, RelationEntry *entry)
-{
-	SourceTableDoc *doc = &known->doc;
-	MemoryContext old;
-
-	if (doc->signature == NULL || worker->decoding == NULL ||
-		strcmp(doc->signature, entry->signature) == 0)
-		return;
-	if (!worker->was_active)
-		worker_replace_stream(worker,
-							  psprintf("table \"%s.%s\" changed its shape before the stream was active",
-									   doc->schema, doc->name));
-	if (signature_makes_stale(doc->signature, entry->signature) && !doc->stale)
-	{
-		doc->stale = true;
-		ereport(LOG,
-				(errmsg("rows of table \"%s.%s\" that are not written again may be stale in the buckets",
-						doc->schema, doc->name),
-				 errdetail("The table's shape changed in a way that changes what untouched rows give."),
-				 errhint("Deploy the rules again with pgsync_deploy() to copy it anew.")));
-	}
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	pfree(doc->signature);
-	doc->signature = pstrdup(entry->signature);
-	MemoryContextSwitchTo(old);
-	decode_begin_write(worker);
-	submit_table_doc(worker, doc, WRITE_TABLE);
-	worker_show_warnings(worker);
-}
-
-/* Binds the relation's shape to the plan; false if no query reads it. */
-static bool
-bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation relation)
-{
+	const RulesName *name = &entry->name;
 	SyncArena  *arena = arena_create(0);
 	SyncError	error = {0};
 	const TableBinding *binding;
@@ -535,8 +327,8 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 
 	if (arena == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	binding = plan_bind(worker->plan, schema, RelationGetRelationName(relation),
-						&entry->row_type, &worker->naming, arena, &error);
+	binding = plan_bind(worker->plan, name->schema, name->table, &entry->row_type,
+						&worker->naming, arena, &error);
 	if (binding == NULL)
 	{
 		arena_destroy(arena);
@@ -544,57 +336,50 @@ bind_relation(Worker *worker, RelationEntry *entry, const char *schema, Relation
 			ereport(ERROR,
 					(errcode(error.code == SYNC_ERROR_OUT_OF_MEMORY ?
 							 ERRCODE_OUT_OF_MEMORY : ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("could not apply the sync rules to table \"%s.%s\"", schema,
-							RelationGetRelationName(relation)),
+					 errmsg("could not apply the sync rules to table \"%s.%s\"", name->schema,
+							name->table),
 					 errdetail("%s", error.message)));
 		return false;
 	}
-	table = source_table_create(arena, schema, RelationGetRelationName(relation),
-								RelationGetRelid(relation), binding,
-								entry->identity != REPLICA_IDENTITY_FULL);
+	table = source_table_create(arena, name->schema, name->table, RelationGetRelid(relation),
+								binding, entry->identity != REPLICA_IDENTITY_FULL);
 	if (table == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	entry->table = table;
-	known = source_table_for(worker, schema, relation, entry);
-	if (known == NULL ||
-		(worker->rereading && known->doc.signature != NULL &&
-		 strcmp(known->doc.signature, entry->signature) != 0))
+	known = entry->known = source_table_for(worker, relation, entry);
+	if (known == NULL)
 		return false;
 	table->id = known->doc.id;
-	check_shape(worker, known, entry);
+	if (worker->rereading)
+		return known->doc.signature == NULL ||
+			strcmp(known->doc.signature, entry->signature) == 0;
+	table_check_shape(worker, known, entry, false);
 	return true;
 }
 
+/* Under *name. */
 static bool
-relation_is_wanted(Worker *worker, const char *schema, Relation relation)
+relation_is_wanted(Worker *worker, Relation relation, RulesName *name)
 {
 	if (relation->rd_rel->relkind != RELKIND_RELATION ||
 		relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		relation->rd_rel->relam != HEAP_TABLE_AM_OID ||
 		IsCatalogRelation(relation))
 		return false;
-	return plan_reads_table(worker->plan, schema, RelationGetRelationName(relation)) &&
+	return rules_name(*worker->preloaded->settings.publication, worker->plan, relation->rd_rel,
+					  name) &&
+		plan_reads_table(worker->plan, name->schema, name->table) &&
 		publication_has_relation(&worker->preloaded->settings, relation);
 }
 
 RelationEntry *
-relation_entry(Worker *worker, Relation relation)
+relation_look(Worker *worker, Relation relation)
 {
-	Oid			relid = RelationGetRelid(relation);
-	RelationEntry *entry;
-	bool		found;
+	RelationEntry *entry = entry_of(RelationGetRelid(relation));
 	MemoryContext old;
-	char	   *schema;
 
-	entry = hash_search(relation_cache, &relid, HASH_ENTER, &found);
-	if (!found)
-	{
-		memset(entry, 0, sizeof(*entry));
-		entry->relid = relid;
-	}
-	if (found && entry->valid)
-		return entry->wanted ? entry : NULL;
-
+	if (entry->valid)
+		return entry;
 	relation_entry_clear(entry);
 
 	/*
@@ -602,13 +387,15 @@ relation_entry(Worker *worker, Relation relation)
 	 * error on the way ends the process.
 	 */
 	entry->valid = true;
-	schema = get_namespace_name(RelationGetNamespace(relation));
-	if (schema == NULL || !relation_is_wanted(worker, schema, relation))
-		return NULL;
-
 	entry->context = AllocSetContextCreate(TopMemoryContext, "pgsync relation",
 										   ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(entry->context);
+	if (!relation_is_wanted(worker, relation, &entry->name))
+	{
+		MemoryContextSwitchTo(old);
+		return entry;
+	}
+	entry->through_root = entry->name.relid != entry->relid;
 	entry->conversion = row_conversion_create(RelationGetDescr(relation),
 											  relation->rd_rel->relowner,
 											  plan_compatibility(worker->plan));
@@ -619,26 +406,29 @@ relation_entry(Worker *worker, Relation relation)
 	entry->values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
 	entry->old_values = palloc0(sizeof(SyncValue) * Max(entry->conversion->count, 1));
 	MemoryContextSwitchTo(old);
-	entry->wanted = bind_relation(worker, entry, schema, relation);
+	entry->wanted = bind_relation(worker, entry, relation);
+	return entry;
+}
+
+RelationEntry *
+relation_entry(Worker *worker, Relation relation)
+{
+	RelationEntry *entry = relation_look(worker, relation);
+
 	return entry->wanted ? entry : NULL;
 }
 
 static bool
 row_is_named_by_rules(Worker *worker, Form_pg_class form)
 {
-	char	   *schema;
-	bool		result;
+	RulesName	name;
 
 	if (form->relkind != RELKIND_RELATION ||
 		form->relpersistence != RELPERSISTENCE_PERMANENT ||
 		IsCatalogNamespace(form->relnamespace) || IsToastNamespace(form->relnamespace))
 		return false;
-	schema = get_namespace_name(form->relnamespace);
-	if (schema == NULL)
-		return false;
-	result = plan_reads_table(worker->plan, schema, NameStr(form->relname));
-	pfree(schema);
-	return result;
+	return rules_name(*worker->preloaded->settings.publication, worker->plan, form, &name) &&
+		plan_reads_table(worker->plan, name.schema, name.table);
 }
 
 /*
@@ -665,9 +455,26 @@ oids_named_by_rules(Worker *worker)
 	return oids;
 }
 
-/* The same, of what was invalidated since the last call. */
+/* Partitions have names that depend on tables above them. */
 static List *
-touched_oids_named_by_rules(Worker *worker)
+add_partitions(Worker *worker, Oid relid, List *oids)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+	{
+		RelationEntry *entry = relation_entry_find(lfirst_oid(cell));
+
+		if (entry != NULL)
+			entry->valid = false;
+		oids = list_append_unique_oid(oids, lfirst_oid(cell));
+	}
+	return oids;
+}
+
+/* The same, of what was invalidated since the last call. */
+List *
+relations_touched(Worker *worker)
 {
 	List	   *oids = NIL;
 
@@ -677,66 +484,20 @@ touched_oids_named_by_rules(Worker *worker)
 		for (int i = 0; i < touched_count; i++)
 		{
 			HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(touched[i]));
+			Form_pg_class form;
 
 			if (!HeapTupleIsValid(tuple))
 				continue;
-			if (row_is_named_by_rules(worker, (Form_pg_class) GETSTRUCT(tuple)))
+			form = (Form_pg_class) GETSTRUCT(tuple);
+			if (form->relkind == RELKIND_PARTITIONED_TABLE)
+				oids = add_partitions(worker, touched[i], oids);
+			else if (row_is_named_by_rules(worker, form))
 				oids = list_append_unique_oid(oids, touched[i]);
 			ReleaseSysCache(tuple);
 		}
 	touched_all = false;
 	touched_count = 0;
 	return oids;
-}
-
-/* ---------------------------------------------------------------- after DDL */
-
-/*
- * At the end of a transaction that changed catalogs: source tables that are gone,
- * renamed away or not published any more lose their rows here, at their place
- * in the stream; changes of shape and identity are noticed; and tables that now
- * bear a name of the rules are met.
- */
-void
-relations_check_after_ddl(Worker *worker)
-{
-	List	   *tables = list_copy(worker->tables);
-	List	   *oids;
-	ListCell   *cell;
-
-	foreach(cell, tables)
-	{
-		KnownTable *known = lfirst(cell);
-		Oid			relid = known->doc.relation_id;
-		RelationEntry *entry = hash_search(relation_cache, &relid, HASH_FIND, NULL);
-		Relation	relation;
-		bool		wanted = false;
-
-		if (known->dropped || (entry != NULL && entry->valid))
-			continue;
-		relation = RelationIdGetRelation(relid);
-		if (RelationIsValid(relation))
-		{
-			wanted = relation_entry(worker, relation) != NULL;
-			RelationClose(relation);
-		}
-		if (!wanted && !known->dropped)
-			source_table_drop(worker, known);
-	}
-	list_free(tables);
-
-	oids = touched_oids_named_by_rules(worker);
-	foreach(cell, oids)
-	{
-		Relation	relation = RelationIdGetRelation(lfirst_oid(cell));
-
-		if (RelationIsValid(relation))
-		{
-			(void) relation_entry(worker, relation);
-			RelationClose(relation);
-		}
-	}
-	list_free(oids);
 }
 
 /* ---------------------------------------------------------------- tables to copy */
@@ -755,12 +516,11 @@ relations_to_copy(Worker *worker)
 	foreach(cell, oids)
 	{
 		Relation	relation = try_table_open(lfirst_oid(cell), AccessShareLock);
-		char	   *schema;
+		RulesName	name;
 
 		if (relation == NULL)
 			continue;
-		schema = get_namespace_name(RelationGetNamespace(relation));
-		if (schema != NULL && relation_is_wanted(worker, schema, relation))
+		if (relation_is_wanted(worker, relation, &name))
 			wanted = lappend_oid(wanted, lfirst_oid(cell));
 		table_close(relation, AccessShareLock);
 	}

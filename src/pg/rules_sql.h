@@ -22,8 +22,9 @@ extern SyncArena *rules_arena(void);
 /* RulesOptions.cancel: the query is cancelled, or the process is to end */
 extern bool rules_cancelled(void);
 
-/* a rules document's plan and messages; NULL: there is a fatal one */
-extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages);
+/* a rules document's plan and messages; NULL: there is a fatal one.  names: as in RulesOptions */
+extern const SyncPlan *rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages,
+								  const SyncPlan **names);
 
 /*
  * What there is to say of a plan in this database; reads catalogs, needs a snapshot.

@@ -57,6 +57,7 @@ init_entry(WorkerEntry *entry)
 	pg_atomic_init_u32(&entry->idle, 0);
 	pg_atomic_init_u64(&entry->wanted_lsn, 0);
 	pg_atomic_init_u32(&entry->waits_for_pid, 0);
+	pg_atomic_init_u32(&entry->waits_for_xid, 0);
 	pg_atomic_init_u64(&entry->awaited_lsn, 0);
 }
 

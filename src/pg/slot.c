@@ -164,10 +164,8 @@ slot_create(Worker *worker)
 	LogicalDecodingContext *decoding;
 	XLogRecPtr	start;
 	WriteBatch *batch;
-	StorageStartXid start_xid = {.stream_id = worker->stream->id};
 
 	worker_set_phase(worker, PHASE_CREATING_SLOT);
-	start_xid.xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	allow_own_plugin();
 #if PG_VERSION_NUM >= 170000
 	/* a failover slot: standbys that synchronize slots have it, too */
@@ -191,8 +189,6 @@ slot_create(Worker *worker)
 	slot_acquire(name);
 
 	slot_wait_for_standbys(worker, start);
-	storage_link_run(worker->storage, storage_store_start_xid, &start_xid, sizeof(start_xid));
-	worker->start_xid = start_xid.xid;
 	batch = worker_batch(worker);
 	write_batch_add(batch, WRITE_POSITION, start);
 	worker_submit(worker);
@@ -319,7 +315,6 @@ slot_ensure(Worker *worker)
 	uint64_t	stored = stream_stored_lsn(stream);
 	const char *difference;
 	bool		adoptable;
-	StorageStartXid start_xid = {0};
 
 	if (!ReplicationSlotValidateName(name, LOG))
 		ereport(ERROR,
@@ -383,9 +378,6 @@ slot_ensure(Worker *worker)
 	worker->stored_lsn = stored;
 	start_writer(worker);
 	slot_acquire(name);
-	start_xid.stream_id = stream->id;
-	storage_link_run(worker->storage, storage_read_start_xid, &start_xid, sizeof(start_xid));
-	worker->start_xid = start_xid.xid;
 }
 
 /*

@@ -56,6 +56,7 @@ enum StatusColumn
 	STATUS_FAILURES,
 	STATUS_NEXT_RETRY,
 	STATUS_WAITS_FOR_PID,
+	STATUS_WAITS_FOR_XID,
 	STATUS_WAITS_FOR,
 	STATUS_HINT,
 	STATUS_COLUMNS
@@ -204,7 +205,7 @@ set_hint(StatusRow *row, WorkerEntry *entry)
 		set_text(row, STATUS_HINT, phase_hint(entry->phase));
 	else if (pg_atomic_read_u64(&entry->rejected_rows) > 0 ||
 			 pg_atomic_read_u64(&entry->evaluation_errors) > 0)
-		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: warnings in the server's log name them.");
+		set_text(row, STATUS_HINT, "Rows were left out, or queries failed on them: pgsync_rejected_rows and warnings in the server's log name them.");
 }
 
 static void
@@ -249,6 +250,9 @@ fill_row(StatusRow *row, WorkerEntry *entry)
 		set_time(row, STATUS_NEXT_RETRY, entry->next_start);
 	if (pg_atomic_read_u32(&entry->waits_for_pid) != 0)
 		set(row, STATUS_WAITS_FOR_PID, Int32GetDatum(pg_atomic_read_u32(&entry->waits_for_pid)));
+	if (pg_atomic_read_u32(&entry->waits_for_xid) != 0)
+		set(row, STATUS_WAITS_FOR_XID,
+			TransactionIdGetDatum(pg_atomic_read_u32(&entry->waits_for_xid)));
 	set_awaited(row, entry);
 	set_hint(row, entry);
 }

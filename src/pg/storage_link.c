@@ -189,7 +189,7 @@ unreachable_hint(const StorageError *error)
 	/* the server may have done it, and the answer was lost */
 	if (error->commit_unknown)
 		return "Whether it was done is not known. When the server is back, look at pgsync_status() and call the function again if need be.";
-	return "Nothing was deployed or adopted. Check that the server runs and that the URI names it, then try again.";
+	return "Nothing was changed. Check that the server runs and that the URI names it, then try again.";
 }
 
 /*

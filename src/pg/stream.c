@@ -50,7 +50,7 @@ submit_keepalive(Worker *worker)
 {
 	XLogRecPtr	reached = worker->decoding->reader->EndRecPtr;
 
-	write_batch_add(worker_batch(worker), WRITE_KEEPALIVE, reached);
+	write_batch_add(worker_batch(worker), WRITE_KEEPALIVE, reached)->incomplete = worker->copies_due;
 	worker->submitted_lsn = reached;
 	worker->submitted_time = GetCurrentTimestamp();
 	worker_submit(worker);
@@ -87,6 +87,7 @@ serve(Worker *worker)
 	worker_watch_streams(worker);
 	slot_confirm(worker, false);
 	reread_rows(worker);
+	recopy_step(worker);
 	if (keepalive_due(worker))
 		submit_keepalive(worker);
 	worker_submit(worker);
@@ -101,6 +102,7 @@ time_to_serve(Worker *worker)
 
 	due = Min(due, worker_watch_due(worker));
 	due = Min(due, slot_confirm_due(worker));
+	due = Min(due, recopy_due(worker));
 	if (worker->decoding->reader->EndRecPtr > worker->submitted_lsn)
 		due = Min(due, TimestampTzPlusMilliseconds(worker->submitted_time, KEEPALIVE_INTERVAL_MS));
 	return TimestampDifferenceMilliseconds(now, due);
@@ -234,6 +236,7 @@ start_decoding(Worker *worker)
 	XLogBeginRead(worker->decoding->reader, MyReplicationSlot->data.restart_lsn);
 	worker->submitted_lsn = worker->stored_lsn;
 	worker->submitted_time = GetCurrentTimestamp();
+	source_tables_changed(worker);
 }
 
 /*

@@ -13,24 +13,22 @@
  *-------------------------------------------------------------------------
  */
 #include "rules_sql.h"
+#include "catalog_scan.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 PGSYNC_FUNCTION(pgsync_validate);
@@ -72,9 +70,11 @@ rules_cancelled(void)
 }
 
 const SyncPlan *
-rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages)
+rules_plan(text *rules, SyncArena *arena, const RulesMessage **messages, const SyncPlan **names)
 {
-	RulesOptions options = {.default_schema = "public", .cancel = rules_cancelled};
+	RulesOptions options = {
+		.default_schema = "public", .cancel = rules_cancelled, .names = names
+	};
 	const SyncPlan *plan = rules_compile(VARDATA_ANY(rules), VARSIZE_ANY_EXHDR(rules), &options,
 										 arena, messages);
 
@@ -220,19 +220,18 @@ add_schema(Catalog *catalog, const char *name)
 static void
 describe_schemas(Catalog *catalog)
 {
-	Relation	relation = table_open(NamespaceRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(relation, NamespaceOidIndexId, true, NULL, 0, NULL);
+	CatalogScan scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, NamespaceRelationId, NamespaceOidIndexId, 0, NULL);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_namespace form = (Form_pg_namespace) GETSTRUCT(tuple);
 
 		if (strncmp(NameStr(form->nspname), "pg_t", 4) != 0)
 			add_schema(catalog, NameStr(form->nspname));
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 static SchemaTable *
@@ -277,34 +276,53 @@ rules_table_kind(Form_pg_class form)
 	return SCHEMA_TABLE;
 }
 
+/* The same as the rules see it, with a publication or without. */
+static SchemaTableKind
+table_kind(const Catalog *catalog, Form_pg_class form, bool published)
+{
+	SchemaTableKind kind = rules_table_kind(form);
+
+	if (kind == SCHEMA_PARTITIONED && form->relkind == RELKIND_PARTITIONED_TABLE &&
+		(!catalog->has_publication || (catalog->publication.through_root && published)))
+		return SCHEMA_TABLE;
+	if (kind == SCHEMA_TABLE && form->relispartition && catalog->has_publication &&
+		publication_root(catalog->publication.oid, form->oid) != form->oid)
+		return SCHEMA_PARTITION;
+	return kind;
+}
+
 /* Is there an index that replication would take as identity?  As identity_index(). */
 static bool
 has_identity_index(Oid relid, bool primary)
 {
-	Relation	relation = table_open(IndexRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	CatalogScan scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(relation, IndexIndrelidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin_oid(&scan, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid,
+						   relid);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 
 		found |= form->indimmediate && form->indisvalid &&
 			(primary ? form->indisprimary : form->indisreplident);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 	return found;
 }
 
 static bool
-has_identity(Oid relid, char identity)
+has_identity(Oid relid)
 {
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	char		identity = REPLICA_IDENTITY_NOTHING;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		identity = ((Form_pg_class) GETSTRUCT(tuple))->relreplident;
+		ReleaseSysCache(tuple);
+	}
 	switch (identity)
 	{
 		case REPLICA_IDENTITY_FULL:
@@ -316,6 +334,18 @@ has_identity(Oid relid, char identity)
 		default:
 			return false;
 	}
+}
+
+/* Every table that has rows of this one. */
+static bool
+have_identity(Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_RELATION && !has_identity(lfirst_oid(cell)))
+			return false;
+	return true;
 }
 
 static void
@@ -336,9 +366,8 @@ static void
 describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *published,
 				 SchemaTable *table)
 {
-	Relation	relation = table_open(AttributeRelationId, AccessShareLock);
 	ScanKeyData keys[2];
-	SysScanDesc scan;
+	CatalogScan scan;
 	HeapTuple	tuple;
 
 	table->columns = arena_array(catalog->arena, SchemaColumn, count);
@@ -346,8 +375,8 @@ describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *publis
 				ObjectIdGetDatum(relid));
 	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
 				Int16GetDatum(0));
-	scan = systable_beginscan(relation, AttributeRelidNumIndexId, true, NULL, 2, keys);
-	while (table->column_count < count && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, AttributeRelationId, AttributeRelidNumIndexId, 2, keys);
+	while (table->column_count < count && HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_attribute form = (Form_pg_attribute) GETSTRUCT(tuple);
 
@@ -359,8 +388,7 @@ describe_columns(Catalog *catalog, Oid relid, int count, const Bitmapset *publis
 #endif
 		describe_column(catalog, form, published, &table->columns[table->column_count++]);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 static void
@@ -375,7 +403,9 @@ describe_table(Catalog *catalog, Form_pg_class form, SchemaTable *table)
 	table->published = published.published;
 	table->row_filter = published.row_filter;
 	table->column_list = published.column_list;
-	table->has_identity = has_identity(form->oid, form->relreplident);
+	table->kind = table_kind(catalog, form, published.published);
+	table->has_identity = form->relkind == RELKIND_PARTITIONED_TABLE ?
+		have_identity(form->oid) : has_identity(form->oid);
 	describe_columns(catalog, form->oid, form->relnatts, published.columns, table);
 }
 
@@ -383,11 +413,11 @@ describe_table(Catalog *catalog, Form_pg_class form, SchemaTable *table)
 static void
 describe_tables(Catalog *catalog)
 {
-	Relation	relation = table_open(RelationRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(relation, ClassOidIndexId, true, NULL, 0, NULL);
+	CatalogScan scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	catalog_scan_begin(&scan, RelationRelationId, ClassOidIndexId, 0, NULL);
+	while (HeapTupleIsValid(tuple = catalog_scan_next(&scan)))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 		char	   *schema;
@@ -414,8 +444,7 @@ describe_tables(Catalog *catalog)
 		}
 		pfree(schema);
 	}
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
+	catalog_scan_end(&scan);
 }
 
 /* puts a fatal finding before the others */
@@ -502,6 +531,7 @@ pgsync_validate(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SyncArena  *arena = rules_arena();
 	const RulesMessage *messages = NULL;
+	const SyncPlan *names;
 	const SyncPlan *plan;
 
 #if PG_VERSION_NUM >= 160000
@@ -510,8 +540,10 @@ pgsync_validate(PG_FUNCTION_ARGS)
 	SetSingleFuncCall(fcinfo, 0);
 #endif
 	check_encoding();
-	plan = rules_plan(rules, arena, &messages);
+	plan = rules_plan(rules, arena, &messages, &names);
 	put_messages(result, messages);
+	if (plan == NULL)
+		plan = names;
 	if (plan != NULL)
 		put_messages(result, rules_findings(rules, plan, arena));
 	return (Datum) 0;

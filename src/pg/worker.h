@@ -18,8 +18,11 @@
 #include "pgsync.h"
 
 #include "access/tupdesc.h"
+#include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "replication/logical.h"
+#include "replication/reorderbuffer.h"
+#include "storage/lock.h"
 #include "storage/latch.h"
 #include "utils/relcache.h"
 
@@ -53,19 +56,38 @@ extern void storage_error_report(const StorageError *error, const char *hosts)
 			pg_attribute_noreturn();
 extern SourceIdentity source_identity(const PgsyncSettings *settings);
 
+/* ---------------------------------------------------------------- backend_call.c */
+
+/* what a backend holds while it talks to the storage; freed whatever happens */
+typedef struct BackendCall
+{
+	MemoryContextCallback callback;
+	StorageLink *link;			/* NULL, or the caller's to open */
+	void	   *arg;			/* malloc'ed, zeroed; a thread that does not end keeps it ... */
+	SyncArena  *arena;			/* ... and this: NULL, or the caller's to create */
+} BackendCall;
+
+/* it ends with the current memory context */
+extern BackendCall *backend_call(Size arg_size);
+
 /* ---------------------------------------------------------------- rowvalue.c */
 
 /* how one column becomes a value; chosen once per table shape */
 typedef struct ColumnConversion
 {
 	int			attnum;			/* from 1 */
+	const char *name;
 	Oid			type;			/* domains replaced by their base type where rules say so */
-	int32		typmod;
 	int16		typlen;
-	char		kind;			/* rowvalue.c */
+	char		kind;			/* value.h */
+	bool		guarded;		/* the output function can fail on a value, */
+	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		too_deep;		/* its parts are in one another more often than can be printed */
+	bool		holds_arrays;	/* is one, or has one in it */
 	Oid			output_function;
-	bool		output_is_builtin;
-	struct ColumnConversion *element;	/* arrays */
+	FmgrInfo	output;			/* of a base type that is built in */
+	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
+	struct ColumnConversion *element;	/* arrays from their internal form */
 } ColumnConversion;
 
 typedef struct RowConversion
@@ -73,15 +95,20 @@ typedef struct RowConversion
 	int			count;
 	ColumnConversion *columns;	/* not dropped ones, in attribute order */
 	Oid			owner;			/* runs output functions that are not built in */
+	bool		custom_types;
 	bool		iso8601;
 	int			fraction_digits;	/* of timestamps when iso8601: 0, 3 or 6 */
+	char	   *failure;		/* why the last row failed: ROW_FAILURE_SIZE bytes */
 } RowConversion;
+
+#define ROW_FAILURE_SIZE	256
 
 typedef enum RowValueResult
 {
 	ROW_COMPLETE,
 	ROW_INCOMPLETE,				/* unchanged out-of-line values are missing */
-	ROW_TOO_LARGE				/* a value exceeds the limit: nothing was converted */
+	ROW_TOO_LARGE,				/* a value exceeds the limit: nothing was converted */
+	ROW_FAILED					/* a value has no text, or it cannot be used: see failure */
 } RowValueResult;
 
 /* made in the current memory context */
@@ -101,7 +128,7 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 								  SyncArena *scratch, SyncValue *values, bool *out_of_line);
 /*
  * Only the given positions (identity columns); they are never out of line.  False:
- * together they are over the limit, and nothing was converted.
+ * together they are over the limit, or one of them fails.
  */
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
@@ -114,6 +141,67 @@ extern void row_conversion_settings_end(int level);
 /* what the rules see of a column of this type */
 extern SchemaValue row_schema_value(Oid type, bool custom_types);
 
+/* ---------------------------------------------------------------- source_table.c */
+
+struct Worker;
+struct RelationEntry;
+struct RecopyStart;
+
+/* a source table as stored, with what the worker knows beyond */
+typedef struct KnownTable
+{
+	SourceTableDoc doc;
+	bool		dropped;
+
+	/* copy under the stream (recopy.c) */
+	const char *reason;			/* why it is due; NULL: since before this process */
+	uint64_t	shape_end;		/* end of the transaction in which this process set the signature */
+	struct RecopyStart *start;	/* of a table without identity; NULL: its copy has not begun */
+	TimestampTz next_look;		/* it could not be read: not before then ... */
+	long		pause;			/* ... which is so long after the last look, in ms */
+	char	   *present_signature;	/* the relation's at the last look, if not the stream's ... */
+	uint64_t	present_lsn;	/* ... which was here */
+} KnownTable;
+
+extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
+/*
+ * The source table of a relation as the snapshot at hand shows it; makes one if there
+ * is none.  NULL: its rows cannot be read now, the stream has to come to it first.
+ */
+extern KnownTable *source_table_for(struct Worker *worker, Relation relation,
+									struct RelationEntry *entry);
+/* its document, at this place in the stream */
+extern void source_table_store(struct Worker *worker, KnownTable *known);
+extern void source_table_drop(struct Worker *worker, KnownTable *known);
+/* the rows of known stay until the copy of successor is complete */
+extern void source_table_replace(struct Worker *worker, KnownTable *known,
+								 KnownTable *successor);
+/* removes what waits for this table's copy: that is complete, or nothing is left to copy */
+extern void source_tables_drop_replaced(struct Worker *worker, KnownTable *successor);
+/*
+ * Stored rows may differ from the table's: a copy under the stream is due from this place
+ * on.  One that has begun begins again.  False: it was due already, and nothing was stored.
+ */
+extern bool source_table_mark(struct Worker *worker, KnownTable *known, const char *reason);
+extern bool source_table_is_due(const KnownTable *known);
+/* after tables were read: what follows from all of them */
+extern void source_tables_changed(struct Worker *worker);
+/* adds an item with the table's document to the batch; strings are copied */
+extern void submit_table_doc(struct Worker *worker, const SourceTableDoc *doc, WriteItemKind kind);
+
+/* ---------------------------------------------------------------- rules_name.c */
+
+typedef struct RulesName
+{
+	Oid			relid;			/* whose name it is */
+	char	   *schema;			/* palloc'ed, as table */
+	char	   *table;
+} RulesName;
+
+/* publication: as the setting has it.  False: the relation is gone. */
+extern bool rules_name(const char *publication, const SyncPlan *plan, Form_pg_class form,
+					   RulesName *name);
+
 /* ---------------------------------------------------------------- relation.c */
 
 /* what the stream knows of one relation in its present shape */
@@ -125,6 +213,9 @@ typedef struct RelationEntry
 	MemoryContext context;
 	RowConversion *conversion;
 	SourceTable *table;
+	KnownTable *known;			/* the same as stored */
+	RulesName	name;			/* under which the rules see it; valid ones only */
+	bool		through_root;	/* that is another relation's: partitions share it */
 	SyncRowType row_type;
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
@@ -133,29 +224,39 @@ typedef struct RelationEntry
 	bool	   *nulls;
 	SyncValue  *values;			/* by position in the conversion */
 	SyncValue  *old_values;
+
+	/* ends of the last source transactions in which ... */
+	uint64_t	skipped_at;		/* ... a change of it was of no interest */
+	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew */
 } RelationEntry;
 
-/* a source table as stored, with what the worker knows beyond */
-typedef struct KnownTable
-{
-	SourceTableDoc doc;
-	bool		dropped;
-} KnownTable;
-
-struct Worker;
-
 extern void relation_cache_init(struct Worker *worker);
-/* the entry, or NULL if the relation is of no interest */
+/* the entry, looked at again if it has to be */
+extern RelationEntry *relation_look(struct Worker *worker, Relation relation);
+/* the same, or NULL if the relation is of no interest */
 extern RelationEntry *relation_entry(struct Worker *worker, Relation relation);
+/* as it was when it was looked at last, or NULL */
+extern RelationEntry *relation_entry_find(Oid relid);
+/* true: not noted of it in the present source transaction before */
+extern bool relation_note_rewritten(struct Worker *worker, Oid relid);
 extern void relation_cache_invalidate_all(void);
+/* tables that the rules name, of all that was invalidated since the last call */
+extern List *relations_touched(struct Worker *worker);
 /* tables to copy: oids in a fixed order; needs a transaction */
 extern List *relations_to_copy(struct Worker *worker);
 extern bool signature_makes_stale(const char *old, const char *new);
 extern Oid	identity_index(Relation relation);
 /* attribute numbers; *identity as in RelationEntry */
 extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
+
+/* ---------------------------------------------------------------- ddl.c */
+
+/* takes in the shape of the relation; at_end: as the source transaction leaves it */
+extern void table_check_shape(struct Worker *worker, KnownTable *known, RelationEntry *entry,
+							  bool at_end);
+extern void note_rewritten_table(struct Worker *worker, Oid relid);
+extern bool relation_is_new(struct Worker *worker, Relation relation, const RelationEntry *entry);
 extern void relations_check_after_ddl(struct Worker *worker);
-extern KnownTable *known_table_find(struct Worker *worker, const SourceTableId *id);
 
 /* ---------------------------------------------------------------- publication.c */
 
@@ -173,6 +274,7 @@ typedef struct PublicationFacts
 {
 	Oid			oid;
 	bool		all_tables;
+	bool		through_root;	/* rows of partitions are those of a table above them */
 	const char *fault;			/* why it cannot be used, or NULL */
 } PublicationFacts;
 
@@ -185,6 +287,12 @@ typedef struct PublishedTable
 	Bitmapset  *columns;		/* of the list; NULL: not known, or none */
 } PublishedTable;
 
+/* InvalidOid: NULL, empty, or of one that is not there */
+extern Oid	publication_oid(const char *name);
+/* the relation as whose rows those of relid, a partition, are published */
+extern Oid	publication_root(Oid publication, Oid relid);
+/* InvalidOid if it has none (any more) */
+extern Oid	partition_parent(Oid relid);
 extern bool publication_describe(const char *name, PublicationFacts *facts);
 extern void publication_describe_table(const PublicationFacts *facts, Oid relid,
 									   bool is_partition, PublishedTable *table);
@@ -211,7 +319,6 @@ typedef struct Worker
 
 	StorageLink *storage;
 	SourceIdentity self;
-	uint64		start_xid;		/* next full xid when the slot was made; 0: not known */
 	StreamDoc  *stream;
 	SyncArena  *plan_arena;
 	const SyncPlan *plan;
@@ -224,8 +331,11 @@ typedef struct Worker
 	LogicalDecodingContext *decoding;
 	MemoryContext change_context;	/* reset after each change */
 	SyncArena  *scratch;		/* likewise */
-	uint64_t	transaction_end;	/* end LSN of the transaction being decoded */
+	ReorderBufferTXN *transaction;	/* being decoded; NULL: none, we are between two */
+	uint64_t	transaction_end;	/* its end LSN, or that of the last one */
 	bool		transaction_written;	/* its WRITE_BEGIN is in a batch */
+	bool		tables_touched; /* in it: source tables are to be looked at when it ends */
+	bool		copies_due;		/* tables of the stream wait to be copied under it, or are */
 	bool		ping;			/* a ping message was decoded: keepalive at once */
 	uint64_t	last_change_lsn;	/* for row keys of tables without identity */
 	uint32		changes_at_lsn;
@@ -256,6 +366,7 @@ typedef struct Worker
 	TimestampTz last_row_log;
 	bool		was_active;
 	int64_t		last_flushes;
+	int64_t		chunks_stored;
 } Worker;
 
 /* the worker of this process; NULL elsewhere (the output plugin looks at it) */
@@ -301,13 +412,83 @@ extern void slot_confirm(Worker *worker, bool at_exit);
 extern void slot_wait_for_standbys(Worker *worker, XLogRecPtr lsn);
 extern TimestampTz slot_confirm_due(const Worker *worker);
 
-/* copy.c */
+/* read_table.c: what reading a table takes, before and under the stream */
 /* prefix of our own logical messages */
 #define FENCE_PREFIX		"pgsync"
+#define FENCE_TEXT			"fence"
 
+/* transactions that may have written their commit record and still look running */
+typedef struct Stragglers
+{
+	VirtualTransactionId *committing;
+	int			committing_count;
+	bool		listed;			/* the rest is known */
+	TransactionId *xids;
+	int			xid_count;
+} Stragglers;
+
+/* who is waited for: a process, a prepared transaction, or nobody knows */
+typedef struct Blocker
+{
+	int			pid;			/* 0: none */
+	TransactionId xid;			/* of a prepared one; InvalidTransactionId: none */
+} Blocker;
+
+extern void show_blocker(Worker *worker, const Blocker *blocker);
+/* one step of waiting, of which nothing tells us the end; *pause: 0 at first */
+extern void wait_for_other(Worker *worker, const Blocker *blocker, long *pause);
+extern void waited_for_others(Worker *worker);
+extern long longer_pause(long pause);
+extern void stragglers_begin(Stragglers *stragglers);
+/* false: they are not over; *blocker: one of them */
+extern bool stragglers_are_over(Stragglers *stragglers, Blocker *blocker);
+extern void stragglers_free(Stragglers *stragglers);
+extern void wait_for_stragglers(Worker *worker);
+extern Blocker lock_holder(Oid relid);
+/* a transaction in which the relation is open, and no snapshot taken yet; NULL: it is gone */
+extern Relation begin_reading(Worker *worker, Oid relid);
+extern void set_decoding_flag(bool decoding);
+/* a message of ours in the WAL, flushed, as far as standbys matter there, too */
+extern XLogRecPtr write_fence(Worker *worker, const char *text);
+extern XLogRecPtr write_message(const char *text);
+/* counters of rows begin again if the table has another file; true if so */
+extern bool chunk_check_file(SourceTableDoc *progress, Relation relation);
+
+/* one row less: true to skip it */
+typedef bool (*ChunkFilter) (HeapTuple tuple);
+/*
+ * Adds rows from progress->next_tid on to the batch, until that has so many bytes; false
+ * when the table ends.
+ */
+extern bool scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress,
+					   Relation relation, RelationEntry *entry, Size limit, ChunkFilter skip);
+extern void show_copy_progress(Worker *worker, const SourceTableDoc *doc, int done, int total);
+
+/* copy.c: the initial copy */
 extern void copy_tables(Worker *worker);
+
+/* reread.c: single rows read again by key */
 extern void reread_rows(Worker *worker);
+/* more of them wait than may: their tables are to be copied again instead */
+extern void reread_give_up(Worker *worker);
 extern SyncString reread_key_encode(RelationEntry *entry, TupleDesc desc, SyncArena *arena);
+
+/* recopy.c: the copy of one table while the stream runs */
+/* one step, between two records of the stream; never waits */
+extern void recopy_step(Worker *worker);
+/* when the next step is due; DT_NOEND: when the stream or the writer has gone on */
+extern TimestampTz recopy_due(const Worker *worker);
+/* has anything of the table's copy been read, or a first watermark of it been written? */
+extern bool recopy_has_begun(const KnownTable *known);
+/* a message of ours was decoded, whose end is there */
+extern void recopy_message(Worker *worker, const char *text, Size size, XLogRecPtr end);
+/* a row that changes in the stream; and one that a (sub)transaction inserts, without identity */
+extern void recopy_note_change(const KnownTable *known, const RowChange *change);
+extern void recopy_note_insert(Worker *worker, KnownTable *known, TransactionId xid);
+/* TRUNCATE or DDL in the stream: what is being read now is void */
+extern void recopy_drop_chunk(const KnownTable *known);
+/* ... and so is all that was read */
+extern void recopy_abandon(KnownTable *known);
 
 /* decode.c */
 extern void decode_begin_write(Worker *worker);	/* the transaction's WRITE_BEGIN, once */
@@ -315,7 +496,8 @@ extern SourceKey source_key_of_place(Worker *worker, uint64_t where, uint64_t wh
 /*
  * Adds one row change to the batch: values, evaluation, keys.  old_tuple and
  * new_tuple as the kind has them.  no_identity_key: the key of a row of a table
- * without identity.
+ * without identity.  A change of the stream that does not hold the row's key adds
+ * nothing: the table is marked.
  */
 extern void row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind,
 						   HeapTuple old_tuple, HeapTuple new_tuple, TupleDesc desc,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fuzz: any bytes as rules, SQL, JSON, a stored plan, values: no crash, no undefined behaviour, and what is said of the output holds.
+"""fuzz: any bytes as rules, SQL, JSON, a stored plan, values, printed ones: no crash, no undefined behaviour, and what is said of the output holds.
 
 Built with clang's libFuzzer, under ASan and UBSan; the short form builds the
 same functions with the compiler that is there anyway, replays the corpus and
@@ -21,7 +21,7 @@ sys.path[:0] = [str(TEST / 'lib'), str(FUZZ)]
 import corpus                                                   # noqa: E402
 from suite import Suite, check                                  # noqa: E402
 
-NAMES = ('yaml', 'sql', 'json', 'plan', 'evaluate', 'functions')
+NAMES = ('yaml', 'sql', 'json', 'plan', 'evaluate', 'functions', 'printed')
 
 
 def build(short, names):

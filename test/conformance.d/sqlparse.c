@@ -26,7 +26,7 @@ run_case(const JsonNode *node, SyncArena *arena)
 	case_begin("%.*s", (int) id.len, id.data);
 	sql = as_text(need(node, "sql"));
 	accepted = need(node, "accepted");
-	script = sql_parse(sql.data, sql.len, arena, &error);
+	script = sql_parse(sql.data, sql.len, arena, arena, &error);
 
 	if (accepted->kind != JSON_TRUE && accepted->kind != JSON_FALSE)
 		case_fail("the vector does not say whether it is accepted");

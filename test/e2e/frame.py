@@ -6,7 +6,7 @@ their MongoDB databases are dropped at the end of a case that passed.
 import json
 
 import oracle
-from suite import check, difference, equal
+from suite import check, difference, equal, wait_until
 
 CASES = []
 
@@ -53,11 +53,11 @@ class Frame:
             db.drop()
         self.databases = []
 
-    def both_ways(self, schema, rules, statements, expected, table_names=True):
+    def both_ways(self, schema, rules, statements, expected, **options):
         """The same statements before the start (initial copy) and after it (stream): both must give `expected`,
         {bucket: {(table, id): dict}}.  statements: a list, each run by itself."""
         for way in ('copy', 'stream'):
-            db = self.database(schema)
+            db = self.database(schema, **options)
             if way == 'copy':
                 for s in statements:
                     db.sql(s)
@@ -80,6 +80,15 @@ def expect(db, expected, what=''):
     wrong = oracle.problems(db.mongo)
     check(not wrong, lambda: f'{what}: {wrong[:8]}')
     return state
+
+
+def settle(db, expected):
+    """Until these are the visible rows, over copies that go on beside the stream; then as expect()."""
+    def differs():
+        got, flat = oracle.compare_rows(db.reduced(), expected)
+        return difference(got, flat) if got != flat else None
+    wait_until(lambda: not differs(), 60, lambda: f'{differs()}\n{db.status()}', 0.05)
+    wait_until(lambda: not oracle.problems(db.mongo), 30, lambda: str(oracle.problems(db.mongo)[:8]), 0.05)
 
 
 def ops_of(db, bucket):

@@ -4,7 +4,7 @@ import threading
 
 import oracle
 from frame import case, expect, expect_lookups, global_rules, ops_of, select_all
-from suite import check, equal, wait_until
+from suite import equal, wait_until
 
 G = 'global[]'
 
@@ -100,125 +100,6 @@ bucket_definitions:
     expect(db, {})
 
 
-@case('B01 an update under REPLICA IDENTITY FULL that changes nothing, then delete')
-def full_noop(frame):
-    db = frame.replicating('CREATE TABLE t (id uuid PRIMARY KEY, d text); ALTER TABLE t REPLICA IDENTITY FULL',
-                           select_all('t'))
-    db.sql(f"INSERT INTO t VALUES ('{uuid(1)}', 'x')")
-    db.sql('UPDATE t SET d = d')
-    db.sql('DELETE FROM t')
-    db.wait()
-    expect(db, {})
-    equal([op[0] for op in ops_of(db, G)], ['PUT', 'PUT', 'REMOVE'], 'an update under FULL is one PUT')
-
-
-@case('B15 an unchanged TOAST value under the default identity')
-def toast(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n text, big text, arr text[])', select_all('t'))
-    big = db.value("SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1300) i")
-    db.sql("INSERT INTO t VALUES ('1', '1', %s, ARRAY[%s])", (big, big))
-    db.sql("UPDATE t SET n = '2'")
-    db.sql("UPDATE t SET id = '5', n = '3'")
-    db.wait()
-    expect(db, {G: {('t', '5'): {'id': '5', 'n': '3', 'big': big, 'arr': f'["{big}"]'}}})
-    puts = [op for op in ops_of(db, G) if op[0] == 'PUT']
-    check(all(p[2]['big'] == big for p in puts), 'a PUT without the full value')
-
-
-@case('B15 the same row was only copied, never streamed, before its update')
-def toast_after_copy(frame):
-    db = frame.database('CREATE TABLE t (id text PRIMARY KEY, n text, big text)')
-    db.sql("INSERT INTO t SELECT i::text, '1', (SELECT string_agg(md5(j::text || i), '') FROM generate_series(1, 300) j) FROM generate_series(1, 20) i")
-    stream = db.deploy(select_all('t'))
-    db.start()
-    db.wait_served(stream)
-    db.sql("UPDATE t SET n = '2'")
-    db.wait()
-    rows = db.sql('SELECT id, n, big FROM t')
-    expect(db, {G: {('t', r[0]): dict(zip(('id', 'n', 'big'), r)) for r in rows}})
-
-
-@case('B16 an unchanged TOAST value under FULL, then DEFAULT again')
-def toast_full(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n text, big text); ALTER TABLE t REPLICA IDENTITY FULL',
-                           select_all('t'))
-    big = db.value("SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1300) i")
-    db.sql("INSERT INTO t VALUES ('1', '1', %s)", (big,))
-    db.sql("UPDATE t SET n = '2'")
-    db.wait()
-    expect(db, {G: {('t', '1'): {'id': '1', 'n': '2', 'big': big}}})
-
-
-@case('B18 key changes as last statement, and a swap through a spare value')
-def keys(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, p text)', select_all('t'))
-    db.sql("INSERT INTO t VALUES ('1', 'a'), ('2', 'b')")
-    db.sql("UPDATE t SET id = '3' WHERE id = '1'")
-    db.wait()
-    expect(db, {G: {('t', '2'): {'id': '2', 'p': 'b'}, ('t', '3'): {'id': '3', 'p': 'a'}}})
-    db.sql("BEGIN; UPDATE t SET id = 'x' WHERE id = '2'; UPDATE t SET id = '2' WHERE id = '3';"
-           "UPDATE t SET id = '3' WHERE id = 'x'; COMMIT")
-    db.wait()
-    expect(db, {G: {('t', '2'): {'id': '2', 'p': 'a'}, ('t', '3'): {'id': '3', 'p': 'b'}}})
-
-
-@case('B27 the key has another name in the rules; two rows with one id')
-def renamed_key(frame):
-    db = frame.replicating('CREATE TABLE t (uuid_acesso uuid PRIMARY KEY, v int);'
-                           'CREATE TABLE s (k int PRIMARY KEY, v int)',
-                           global_rules('SELECT uuid_acesso AS id, v FROM t', "SELECT 'x' AS id, v FROM s"))
-    db.sql(f"INSERT INTO t VALUES ('{uuid(1)}', 1), ('{uuid(2)}', 2)")
-    db.sql(f"UPDATE t SET v = 5 WHERE v = 1; UPDATE t SET uuid_acesso = '{uuid(3)}' WHERE v = 2")
-    db.sql('INSERT INTO s VALUES (1, 10), (2, 20)')
-    db.wait()
-    first, third = ('t', uuid(1)), ('t', uuid(3))
-    rows = {first: {'id': uuid(1), 'v': 5}, third: {'id': uuid(3), 'v': 2}}
-    expect(db, {G: {**rows, ('s', 'x'): {'id': 'x', 'v': 20}}})
-    db.sql('DELETE FROM s WHERE k = 2; DELETE FROM t WHERE v = 5')
-    db.wait()
-    expect(db, {G: {third: rows[third], ('s', 'x'): {'id': 'x', 'v': 10}}})
-
-
-@case('B36 savepoints, messages, prepared transactions across a restart, rolled back ones')
-def transactions(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY)', select_all('t'))
-    db.sql("BEGIN; INSERT INTO t VALUES ('1'); SAVEPOINT a; INSERT INTO t VALUES ('2'); SAVEPOINT b;"
-           "INSERT INTO t VALUES ('3'); ROLLBACK TO a; INSERT INTO t VALUES ('4');"
-           "SELECT pg_logical_emit_message(true, 'x', 'y'); INSERT INTO t VALUES ('5'); COMMIT")
-    db.sql("BEGIN; INSERT INTO t VALUES ('7'); ROLLBACK")
-
-    def rows(*ids):
-        return {G: {('t', i): {'id': i} for i in ids}}
-    db.wait()
-    expect(db, rows('1', '4', '5'))
-    db.sql("BEGIN; INSERT INTO t VALUES ('6'); PREPARE TRANSACTION 'p'")
-    db.sql("BEGIN; INSERT INTO t VALUES ('8'); PREPARE TRANSACTION 'q'")
-    db.wait()
-    expect(db, rows('1', '4', '5'), 'prepared')
-    frame.cluster.restart()
-    db.sql("COMMIT PREPARED 'p'")
-    db.sql("ROLLBACK PREPARED 'q'")
-    db.wait()
-    expect(db, rows('1', '4', '5', '6'), 'after COMMIT PREPARED')
-
-
-@case('B36 two sessions upsert one key many times')
-def upserts(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n int)', select_all('t'))
-
-    def work():
-        with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
-            for _ in range(200):
-                cursor.execute("INSERT INTO t VALUES ('k', 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1")
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    db.wait()
-    expect(db, {G: {('t', 'k'): {'id': 'k', 'n': 400}}})
-
-
 @case('insert, update and delete of one row within a transaction')
 def within(frame):
     db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n int)', select_all('t'))
@@ -228,46 +109,7 @@ def within(frame):
     expect(db, {G: {('t', 'a'): {'id': 'a', 'n': 3}}})
 
 
-@case('B35 transactions around the size of a flush; each is visible whole')
-def sizes(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY)', select_all('t'))
-    total = 0
-    for n in (1999, 2000, 2001, 4000, 4001, 9):
-        db.sql('INSERT INTO t SELECT %s || i FROM generate_series(1, %s) i', (f'{n}-', n))
-        total += n
-    db.wait()
-    equal(len(db.reduced().all_rows()), total)
-    db.sql('DELETE FROM t')
-    db.wait()
-    expect(db, {})
-
-
-@case('B35 a row that is too large as JSON is rejected, its old version removed, and the stream goes on')
-def too_large(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, x text)', select_all('t'))
-    db.sql("""INSERT INTO t VALUES ('old', 'small'); INSERT INTO t VALUES ('a', repeat('"', 8000000));
-        UPDATE t SET x = repeat('"', 8000000) WHERE id = 'old'; INSERT INTO t VALUES ('b', 'fine')""")
-    db.wait()
-    expect(db, {G: {('t', 'b'): {'id': 'b', 'x': 'fine'}}})
-    check(db.status()[0]['rejected_rows'] >= 2, lambda: f'rejected rows are counted: {db.status()}')
-    db.sql("UPDATE t SET x = 'ok'")
-    db.wait()
-    expect(db, {G: {('t', i): {'id': i, 'x': 'ok'} for i in ('a', 'b', 'old')}})
-
-
-@case('B05 B03 dates at the edge: infinite, before year 100, after 9999')
-def dates(frame):
-    frame.both_ways(
-        'CREATE TABLE t (id text PRIMARY KEY, d date, s timestamp, z timestamptz)', select_all('t'),
-        ["INSERT INTO t VALUES ('a', 'infinity', 'infinity', 'infinity'), ('b', '-infinity', '-infinity', '-infinity')",
-         "INSERT INTO t VALUES ('c', NULL, NULL, '0022-02-03 12:13:14+03'), ('d', NULL, NULL, '10022-02-03 12:13:14+03')"],
-        {G: {('t', 'a'): {'id': 'a', 'd': '9999-12-31', 's': '9999-12-31 23:59:59', 'z': '9999-12-31 23:59:59Z'},
-             ('t', 'b'): {'id': 'b', 'd': '0000-01-01', 's': '0000-01-01 00:00:00', 'z': '0000-01-01 00:00:00Z'},
-             ('t', 'c'): {'id': 'c', 'd': None, 's': None, 'z': '0022-02-03 09:13:14Z'},
-             ('t', 'd'): {'id': 'd', 'd': None, 's': None, 'z': None}}})
-
-
-@case('B06 B14 numbers, arrays, enums, json: copy and stream agree')
+@case('numbers, arrays, enums, json: copy and stream agree')
 def values(frame):
     frame.both_ways(
         "CREATE TYPE mood AS ENUM ('sad', 'happy');"
@@ -279,40 +121,6 @@ def values(frame):
                           's': -7, 'i': 9007199254740993},
              ('t', 'b'): {'id': 'b', 'n': '1012345000999912345001230123445566.00000000', 'm': None, 'a': None,
                           'j': None, 'b': None, 'f': 1e308, 's': None, 'i': None, 'y': None}}})
-
-
-@case('B07 B09 names with blanks, apostrophes, and in other scripts')
-def names(frame):
-    # a doubled quote in a name is not undone by the rules language (sync-rules.md 2.1): such a table cannot be named
-    frame.both_ways(
-        'CREATE TABLE "foo\' bar" (id int PRIMARY KEY, "more \'q" int); CREATE TABLE "emp\'loyee" (id int PRIMARY KEY);'
-        'CREATE TABLE "таблица" (id text PRIMARY KEY, "имя" text, "名前" text)',
-        global_rules('SELECT id::text AS id, "more \'q" AS q FROM "foo\' bar"',
-                     'SELECT id::text AS id FROM "emp\'loyee"', 'SELECT * FROM "таблица"'),
-        ['INSERT INTO "foo\' bar" VALUES (1, 2)', 'INSERT INTO "emp\'loyee" VALUES (1)',
-         "INSERT INTO \"таблица\" VALUES ('1', 'а', '山')", "INSERT INTO \"таблица\" VALUES ('2', 'x', NULL)",
-         "UPDATE \"таблица\" SET \"имя\" = 'б' WHERE id = '1'", "DELETE FROM \"таблица\" WHERE id = '2'"],
-        {G: {("foo' bar", '1'): {'id': '1', 'q': 2}, ("emp'loyee", '1'): {'id': '1'},
-             ('таблица', '1'): {'id': '1', 'имя': 'б', '名前': '山'}}})
-
-
-@case('B11 enums of one name in two schemas')
-def enums(frame):
-    frame.both_ways(
-        "CREATE SCHEMA s2; CREATE TYPE mood AS ENUM ('sad'); CREATE TYPE s2.mood AS ENUM ('bad');"
-        'CREATE TABLE t (id text PRIMARY KEY, a mood, b s2.mood)', select_all('t'),
-        ["INSERT INTO t VALUES ('1', 'sad', 'bad')"],
-        {G: {('t', '1'): {'id': '1', 'a': 'sad', 'b': 'bad'}}})
-
-
-@case('B13 an enum value added while streaming')
-def enum_added(frame):
-    db = frame.replicating("CREATE TYPE mood AS ENUM ('sad'); CREATE TABLE t (id text PRIMARY KEY, m mood)", select_all('t'))
-    db.sql("INSERT INTO t VALUES ('1', 'sad')")
-    db.sql("ALTER TYPE mood ADD VALUE 'great'")
-    db.sql("INSERT INTO t VALUES ('2', 'great')")
-    db.wait()
-    expect(db, {G: {('t', '1'): {'id': '1', 'm': 'sad'}, ('t', '2'): {'id': '2', 'm': 'great'}}})
 
 
 @case('filters: several data queries, comparisons, and rows that match none')
@@ -344,27 +152,6 @@ def others(frame):
     db.wait()
     expect(db, {})
     equal(db.mongo.bucket_data.count_documents({}), 0)
-
-
-@case('B33 only unrelated things happen: the confirmed position follows')
-def unrelated(frame):
-    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY); CREATE TABLE other (i int); CREATE UNLOGGED TABLE u (i int)',
-                           select_all('t'))
-
-    def confirmed():
-        return db.value("SELECT confirmed_flush_lsn >= %s FROM pg_replication_slots WHERE database = current_database()", (lsn,))
-    for statement in ('INSERT INTO other SELECT generate_series(1, 20000)', 'INSERT INTO u SELECT generate_series(1, 20000)',
-                      'SELECT pg_switch_wal(); CHECKPOINT'):
-        for part in statement.split(';'):
-            db.sql(part)
-        lsn = db.value('SELECT pg_current_wal_lsn()')
-        db.sql('INSERT INTO other VALUES (1)')
-        wait_until(confirmed, 60, lambda: f'the slot confirms {lsn}: {db.status()}', 0.1)
-    lsn = frame.cluster.value('SELECT pg_current_wal_lsn()')
-    frame.cluster.sql('CREATE TABLE IF NOT EXISTS elsewhere AS SELECT generate_series(1, 20000)')
-    lsn = frame.cluster.value('SELECT pg_current_wal_lsn()')
-    frame.cluster.sql('DROP TABLE elsewhere')
-    wait_until(confirmed, 60, lambda: f'the slot confirms {lsn} of another database: {db.status()}', 0.1)
 
 
 @case('rows that move between pages during the copy are there once')

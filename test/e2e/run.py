@@ -12,16 +12,22 @@ sys.path[:0] = [here, os.path.join(here, '..', 'lib')]
 from frame import CASES, Frame          # noqa: E402
 from stand import Stand                 # noqa: E402
 from suite import Suite                 # noqa: E402
+import bugs                             # noqa: E402
 import failover                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
 import parts                            # noqa: E402, F401
+import recopy                           # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401
 import scenario                         # noqa: E402, F401
+import shapes                           # noqa: E402, F401
 import streams                          # noqa: E402, F401
 import sync_streams                     # noqa: E402, F401
 import tables                           # noqa: E402, F401
+import toast                            # noqa: E402, F401
+import transactions                     # noqa: E402, F401
+import user_types                       # noqa: E402, F401
 import waits                            # noqa: E402, F401
 
 
@@ -31,6 +37,9 @@ def main():
         frame = Frame(stand)
         for name, function in CASES:
             if not suite.wanted(name):
+                continue
+            if name.split(':')[0] in bugs.NOT_YET:
+                suite.skip(name, bugs.NOT_YET[name.split(':')[0]])
                 continue
             log = stand.cluster.log_position()
             with suite.case(name):

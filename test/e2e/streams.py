@@ -60,7 +60,8 @@ def deploy_as_api(db, rules, state='PROCESSING', storage_version=2, **fields):
         'snapshot_done': False, 'snapshot_lsn': None, 'state': state, 'slot_name': f'powersync_{stream}_{os.urandom(2).hex()}',
         'last_checkpoint_ts': None, 'last_fatal_error': None, 'last_fatal_error_ts': None, 'last_keepalive_ts': None,
         'parameter_compaction': {'compacted_before': Int64(main['op_id'] if main else 0)}, **fields})
-    with contextlib.suppress(pymongo.errors.CollectionInvalid):     # there: a worker may make it at this moment, too
+    # it is there, or a worker makes it at this moment: the driver and the server say so in their own ways
+    with contextlib.suppress(pymongo.errors.CollectionInvalid, pymongo.errors.OperationFailure):
         m.create_collection('checkpoint_events', capped=True, size=51200, max=50)
     m.checkpoint_events.insert_one({})
     return stream

@@ -4,7 +4,7 @@ import json
 import threading
 
 import oracle
-from frame import case, global_rules
+from frame import case, global_rules, select_all
 from suite import check, equal, wait_until
 
 ALL = global_rules('SELECT id, n FROM t')
@@ -389,3 +389,55 @@ def history_changed(frame):
     new = db.deploy(ALL)
     db.wait_served(new)
     settle(db, {'1': 1, '2': 1})
+
+
+def rejected(db):
+    return {key: (table, reason, lsn) for table, key, reason, lsn in
+            db.sql("SELECT schema_name || '.' || table_name, row_key, reason, lsn FROM pgsync_rejected_rows")}
+
+
+@case('pgsync_rejected_rows names what was left out, also after a restart, until it is stored, gone, or its stream is')
+def rejected_rows(frame):
+    large = "repeat('x', 200000)"
+    db = frame.database("CREATE TABLE t (id text PRIMARY KEY, n int, v text); CREATE TABLE other (a int, b int, v text, PRIMARY KEY (a, b))",
+                        row_limit='100kB')
+    db.sql(f"INSERT INTO t VALUES ('copied', 1, {large}), ('well', 1, 'v')")
+    db.deploy(select_all('t', 'other'))
+    equal(rejected(db), {}, 'nothing is there yet')
+    db.start()
+    db.wait_served()
+    before = db.value('SELECT pg_current_wal_insert_lsn()')
+    db.sql(f"INSERT INTO t VALUES ('new', 1, {large}); UPDATE t SET v = {large} WHERE id = 'well'; INSERT INTO other VALUES (1, 2, {large})")
+    db.wait()
+    equal(db.status()[0]['rejected_rows'], 4)
+    found = rejected(db)
+    reason = 'the row is larger than "pgsync.row_limit"'
+    equal({k: v[:2] for k, v in found.items()},
+          {'id=copied': ('public.t', reason), 'id=new': ('public.t', reason), 'id=well': ('public.t', reason),
+           'a=1, b=2': ('public.other', reason)})
+    check(db.value('SELECT bool_and((lsn > %s) = (row_key <> %s)) FROM pgsync_rejected_rows', (before, 'id=copied')), found)
+    check(db.value("SELECT bool_and(rejected_at BETWEEN now() - interval '1 hour' AND now() + interval '1 second') FROM pgsync_rejected_rows"), found)
+
+    # without a worker, and with the next one, whose counters begin anew
+    stopped(db)
+    equal(rejected(db), found)
+    db.start()
+    db.sql("UPDATE t SET v = 'fits' WHERE id = 'new'")
+    db.wait()
+    equal(set(rejected(db)), {'id=copied', 'id=well', 'a=1, b=2'}, 'stored')
+    db.sql("DELETE FROM t WHERE id = 'copied'; UPDATE t SET id = 'well too' WHERE id = 'well'")
+    db.wait()
+    equal(set(rejected(db)), {'id=well too', 'a=1, b=2'}, 'deleted, moved')
+    db.sql('TRUNCATE t')
+    db.wait()
+    equal(set(rejected(db)), {'a=1, b=2'}, 'truncated')
+    equal(db.status()[0]['rejected_rows'], 1)
+
+    # the next stream leaves it out by itself; what the old one said goes with it
+    new = db.deploy(select_all('t', 'other'))
+    db.wait_served(new)
+    wait_until(lambda: db.sql('SELECT stream, row_key FROM pgsync_rejected_rows') == [(new, 'a=1, b=2')], 60,
+               lambda: db.sql('SELECT * FROM pgsync_rejected_rows'), 0.05)
+    db.sql('DROP TABLE other')
+    db.wait()
+    equal(rejected(db), {})

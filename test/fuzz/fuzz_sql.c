@@ -50,7 +50,7 @@ parse(const char *text, size_t size, size_t budget, size_t *used)
 	arena_guard_push(arena, &guard);
 	if (setjmp(guard.jump) == 0)
 	{
-		script = sql_parse(text, size, arena, &error);
+		script = sql_parse(text, size, arena, arena, &error);
 		if (script != NULL)
 			check_statements(script);
 		else

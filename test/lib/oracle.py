@@ -126,7 +126,7 @@ def op_problems(op):
         if op['op'] == 'PUT':
             expected = put_checksum(op['table'], op['row_id'], op['data'])
             try:
-                json.loads(op['data'], parse_constant=lambda c: wrong.append(f'{c} in data'))
+                json.loads(op['data'])          # which takes NaN and Infinity, bare as the service writes them, too
             except ValueError as error:
                 wrong.append(f'data is not JSON: {error}')
         else:

@@ -35,11 +35,14 @@ class Database:
         with open(os.open(self.uri_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), 'w') as f:
             f.write(uri + '\n')
 
-    def create(self, schema='', publication=True, extension=True, **settings):
+    def create(self, schema='', publication=True, extension=True, server=None, **settings):
+        """server: settings of PostgreSQL in this database; settings: those of pgsync."""
         if not self.stand.storage.own:
             self.mongo.client.drop_database(self.storage_name)      # of an earlier run, whose server is no more
         self.cluster.sql(f'CREATE DATABASE {self.name}')
         self.configure(mongodb_uri_file=self.uri_file, mongodb_database=self.storage_name, **settings)
+        for name, value in (server or {}).items():
+            self.cluster.sql(f'ALTER DATABASE {self.name} SET {name} = %s', (value,))
         if extension:
             self.sql('CREATE EXTENSION pgsync')
         if publication:

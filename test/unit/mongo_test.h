@@ -121,6 +121,14 @@ extern void lossy_proxy_forget(LossyProxy *proxy, int count);
 extern void lossy_proxy_of(LossyProxy *proxy, const char *needle);
 extern int	lossy_proxy_stop(LossyProxy *proxy);	/* how many answers were lost */
 
+/* a row with the id "wide" in so many buckets: 1#w[first] and so on */
+extern void add_wide_row(Stand *stand, RowChangeKind kind, SourceTable *table, int first,
+						 int count);
+/* What is submitted next is not more than begun: the answers to all commits are lost. */
+extern LossyProxy *begin_dying(Stand *stand, const WriterOptions *options);
+/* The process dies when the first part is stored; the next one has opened the stream. */
+extern void die_after_first_part(Stand *stand, LossyProxy *proxy, const WriterOptions *options);
+
 /* reading back */
 extern int64_t count_documents(Stand *stand, const char *collection, const char *filter);
 /* the field of the only document that matches, as JSON; "absent" and "none" otherwise */

@@ -848,3 +848,59 @@ ops_of(Stand *stand, const char *bucket)
 	mongoc_collection_destroy(handle);
 	return text;
 }
+
+/* ---------------------------------------------------------------- rows in parts */
+
+void
+add_wide_row(Stand *stand, RowChangeKind kind, SourceTable *table, int first, int count)
+{
+	RowChange  *change = add_row(stand, kind, table, "wide", "{}", NULL);
+	SyncArena  *arena = stand->batch->arena;
+
+	change->row.bucket_rows = arena_array(arena, BucketRow, (size_t) count);
+	change->row.bucket_row_count = count;
+	for (int i = 0; i < count; i++)
+	{
+		BucketRow  *row = &change->row.bucket_rows[i];
+		char	   *bucket = arena_printf(arena, "1#w[%d]", first + i);
+
+		row->bucket = (SyncString) {bucket, (uint32_t) strlen(bucket)};
+		row->table = sync_string_literal("items");
+		row->row_id = sync_string_literal("wide");
+		row->json = sync_string_literal("{}");
+		row->checksum = checksum_put(row->table, row->row_id, row->json);
+	}
+}
+
+/* What is submitted next is not more than begun: the answers to all commits are lost. */
+LossyProxy *
+begin_dying(Stand *stand, const WriterOptions *options)
+{
+	LossyProxy *proxy;
+
+	stand_stop(stand);
+	proxy = lossy_proxy_start(stand, 0);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, options);
+	lossy_proxy_lose(proxy, 1000000);
+	return proxy;
+}
+
+/* The process dies when the first part is stored; the next one has opened the stream. */
+void
+die_after_first_part(Stand *stand, LossyProxy *proxy, const WriterOptions *options)
+{
+	int64_t		before = count_documents(stand, "bucket_data", "{}");
+
+	submit(stand);
+	while (count_documents(stand, "bucket_data", "{}") == before)
+		usleep(1000);
+	stand_stop(stand);
+	(void) lossy_proxy_stop(proxy);
+	assert_int_equal(count_documents(stand, "bucket_data", "{}"), before + options->max_documents);
+	stand->uri[0] = '\0';
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, options);
+}

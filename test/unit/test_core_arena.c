@@ -359,6 +359,65 @@ work_is_cancelled(void **state)
 	cancel_answer = false;
 }
 
+/* what a child takes counts as its parent's until it is given back */
+static void
+children_are_given_back(void **state)
+{
+	SyncArena  *arena = *state;
+	SyncArena  *child;
+	SyncArena  *grandchild;
+	size_t		used;
+	char	   *kept = arena_strndup(arena, "kept", 4);
+
+	used = arena_used(arena);
+	child = arena_create_child(arena);
+	grandchild = arena_create_child(child);
+	assert_int_equal(arena_used(arena), used);
+	for (int i = 0; i < 1000; i++)
+	{
+		memset(arena_alloc(child, 1000), 0xAA, 1000);
+		memset(arena_alloc(grandchild, 1000), 0xBB, 1000);
+	}
+	assert_true(arena_used(arena) >= used + 2000000);
+	arena_reset(child);
+	assert_true(arena_used(arena) >= used + 1000000);
+	assert_true(arena_used(arena) < used + 3000000);
+	arena_destroy(grandchild);
+	arena_destroy(child);
+	assert_int_equal(arena_used(arena), used);
+	assert_true(arena_peak(arena) >= used + 2000000);
+	assert_string_equal(kept, "kept");
+}
+
+/* a child fails where its parent does: by the limit of both together */
+static void
+children_share_limits(void **state)
+{
+	SyncArena  *arena = *state;
+	SyncArena  *volatile child = NULL;
+	ArenaGuard	guard;
+	ArenaWork	outer;
+	volatile bool failed = false;
+
+	arena_work_begin(arena, &outer, 1000000, NULL);
+	arena_guard_push(arena, &guard);
+	if (setjmp(guard.jump) == 0)
+	{
+		child = arena_create_child(arena);
+		arena_alloc(arena, 600000);
+		arena_alloc(child, 300000);
+		arena_alloc(child, 300000);
+	}
+	else
+		failed = true;
+	arena_guard_pop(arena, &guard);
+	assert_true(failed);
+	assert_true(arena_limit_reached(arena));
+	arena_destroy(child);
+	arena_work_end(arena, &outer);
+	arena_alloc(arena, 2000000);
+}
+
 static void
 arrays_have_room(void **state)
 {
@@ -404,6 +463,8 @@ main(void)
 		arena_test(limits_end_work),
 		arena_test(work_nests),
 		arena_test(work_is_cancelled),
+		arena_test(children_are_given_back),
+		arena_test(children_share_limits),
 		arena_test(arrays_have_room),
 		arena_test(names_are_found_once),
 		arena_test(guards_nest),

@@ -512,9 +512,10 @@ uniting_states(void **state)
 	SyncArena  *arena = *state;
 	BucketRef	many[40];
 	SyncString	lookups[] = {str("k1"), str("k2")};
-	RowState	few = {.bucket_count = 2, .buckets = many, .lookup_count = 2, .lookups = lookups};
+	RowState	few = {.bucket_count = 2, .buckets = many, .lookup_count = 2, .lookups = lookups,
+		.round = 1};
 	RowState	rest = {.bucket_count = 39, .buckets = many + 1, .lookup_count = 1,
-		.lookups = lookups + 1, .row_copy = str("copy")};
+		.lookups = lookups + 1, .row_copy = str("copy"), .round = 2};
 	RowState   *both;
 
 	for (int i = 0; i < 40; i++)
@@ -524,9 +525,12 @@ uniting_states(void **state)
 	assert_int_equal(both->lookup_count, 2);
 	assert_true(both->partial);
 	assert_int_equal(both->row_copy.len, 0);
+	assert_int_equal(both->round, 1);
 	both = row_state_unite(both, &rest, arena);
 	assert_int_equal(both->bucket_count, 38);
+	assert_int_equal(both->round, 1);
 	both = row_state_unite(NULL, &few, arena);
+	assert_int_equal(both->round, 0);
 	assert_int_equal(both->bucket_count, 2);
 	assert_int_equal(both->lookup_count, 2);
 	both = row_state_unite(&few, NULL, arena);

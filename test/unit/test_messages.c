@@ -412,7 +412,7 @@ test_styles(void **state)
 		"SELECT 'it''s' AS a, nosuch(x) AS id FROM t",
 		"'SELECT ''it''''s'' AS a, nosuch(x) AS id FROM t'",
 		"\"SELECT 'it''s' AS a, nosuch(x) AS id FROM t\"",
-		"\"SELECT 'it''s\\u00fc\\x41\\U0001F600\\t\\n\\\" nosuch' AS a,\\\n  nosuch(x) AS id FROM t\"",
+		"\"SELECT 'it''s\\u00fc\\x41\\U0001F600\\t\\n\\\" nosuch' AS a,\\\n    nosuch(x) AS id FROM t\"",
 		"\"SELECT '\\\\\\/\\_\\L' AS a, nosuch(x) AS id FROM t\"",
 		"|\n    SELECT 'it''s' AS a,\n      nosuch(x) AS id\n    FROM t",
 		"|1-  # a nosuch\n    SELECT 'it''s' AS a,\n      nosuch(x) AS id\n    FROM t",

@@ -286,7 +286,7 @@ test_row_state(void **state)
 		{string("1#b[\"x\"]"), string(""), {"n\0l", 3}}
 	};
 	SyncString	lookups[1] = {{"\x05\0\0\0", 5}};
-	RowState	row = {2, buckets, 1, lookups, {"copy", 4}, false};
+	RowState	row = {2, buckets, 1, lookups, {"copy", 4}, false, 0};
 	SourceTableId table = table_id();
 	SourceKey	key = source_key();
 	RowId		id = row_id(&table, &key);
@@ -304,11 +304,14 @@ test_row_state(void **state)
 	assert_int_equal(memberships.len, row_state_size(&row));
 	assert_true(sync_string_equal(copy, row.row_copy));
 	assert_false(row_state_document_partial(&document));
+	assert_int_equal(row_state_document_round(&document), 0);
 	row.partial = true;
+	row.round = INT64_C(5000000000);
 	bson_reinit(&document);
 	row_state_document(&id, &row, &document);
 	assert_true(row_state_document_parts(&document, &read, &memberships, &copy));
 	assert_true(row_state_document_partial(&document));
+	assert_int_equal(row_state_document_round(&document), row.round);
 	back = decode((const uint8_t *) memberships.data, memberships.len, arena);
 	assert_non_null(back);
 	assert_int_equal(back->bucket_count, 2);

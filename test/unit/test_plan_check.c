@@ -83,6 +83,50 @@ ignored_connection(void **state)
 					  "    query: SELECT * FROM \"default.public\".lists\n"));
 }
 
+/* rules with errors: the names of all queries, of each edition, are compared; nothing else */
+static void
+rules_with_errors(void **state)
+{
+	static const char *const front_ends[] = {
+		"bucket_definitions:\n  b:\n    data:\n      - SELECT * FROM lists WHERE foo(nocol)\n"
+		"      - SELECT id, nocol FROM lists\n      - SELECT id FROM nowhere WHERE price > 1\n",
+		"config: {edition: 2}\nstreams:\n  a: {query: SELECT * FROM lists WHERE foo(1)}\n"
+		"  b: {query: 'SELECT id, nocol FROM lists'}\n  c: {query: SELECT id FROM nowhere}\n",
+		"config: {edition: 3}\nstreams:\n  a: {query: SELECT * FROM lists WHERE foo(1)}\n"
+		"  b: {query: 'SELECT id, nocol FROM lists'}\n  c: {query: SELECT id FROM nowhere}\n",
+	};
+
+	(void) state;
+	for (int i = 0; i < 3; i++)
+	{
+		const char *yaml = front_ends[i];
+		const SyncPlan *names;
+		const RulesMessage *message;
+		RulesOptions options = {.default_schema = "public", .names = &names};
+		const RulesMessage *said;
+
+		assert_null(rules_compile(yaml, strlen(yaml), &options, arena, &said));
+		assert_non_null(names);
+		assert_true(plan_reads_table(names, "public", "lists"));
+		message = plan_check(names, yaml, strlen(yaml), &database, arena);
+		if (i == 0)
+		{
+			assert_message(message, 4, 39, "has no column \"nocol\"");
+			message = message->next;
+		}
+		assert_message(message, i == 0 ? 5 : 4, i == 0 ? 20 : 26, "has no column \"nocol\"");
+		assert_message(message->next, i == 0 ? 6 : 5, i == 0 ? 24 : 29, "\"public.nowhere\" does not exist");
+		assert_null(message->next->next);
+
+		/* no names: what cannot be read has none, and where all is right there is a plan */
+		assert_null(rules_compile("[", 1, &options, arena, &said));
+		assert_null(names);
+		yaml = "bucket_definitions: {}\n";
+		assert_non_null(rules_compile(yaml, strlen(yaml), &options, arena, &said));
+		assert_null(names);
+	}
+}
+
 /* as many tables as streams: places are found, not searched for, and the rest is counted */
 static void
 many_tables(void **state)
@@ -290,6 +334,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		rules_test(findings_are_in_order),
 		rules_test(ignored_connection),
+		rules_test(rules_with_errors),
 		rules_test(many_tables),
 		rules_test(nothing_to_say),
 		rules_test(stored_plan),

@@ -486,11 +486,18 @@ test_parameter_queries_refused(void **state)
 		"SELECT id AS p FROM u WHERE id || request.user_id() = 'x'",
 		"SELECT id AS p, 4 AS _priority FROM u",
 		"SELECT value AS p FROM json_each(value)",
-		"SELECT nope AS p FROM json_each(request.jwt() -> 'a')",
 		"SELECT request.user_id(x) AS p FROM u",
+		"SELECT x AS p, y AS p FROM u",
 		"SELECT request.nope() AS p",
 		"SELECT p",
 		"SELECT request.user_id() AS p WHERE 'x' LIKE (request.jwt() -> 'a')",
+		/* AND and OR of two constants are a condition on rows, which there are none of */
+		"SELECT 1 AND 1 AS p",
+		"SELECT upper(1 OR 0) AS p",
+		"SELECT request.user_id() AS p WHERE 1 AND 1",
+		"SELECT request.user_id() AS p WHERE 1 AND 1 AND request.user_id() = 'a'",
+		"SELECT value AS p FROM json_each(request.jwt() -> 'a') WHERE 1 OR 0",
+		"SELECT value AS p FROM json_each(1 AND 1)",
 	};
 
 	(void) state;
@@ -504,6 +511,61 @@ test_parameter_queries_refused(void **state)
 		if (compile_rules(yaml) != NULL)
 			fail_msg("accepted: %s", queries[i]);
 	}
+}
+
+/* streams are refused in edition 1; a map without any is not */
+static void
+test_no_streams(void **state)
+{
+	(void) state;
+	compile_ok("streams: {}\nbucket_definitions: {b: {data: [SELECT id FROM t]}}\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(compile_rules("streams: {s: {query: SELECT id FROM t}}\n"));
+}
+
+/* the names that bucket parameters get are said to be folded; those of columns are not */
+static void
+test_case_of_aliases(void **state)
+{
+	(void) state;
+	compile_ok("bucket_definitions:\n  b:\n    parameters: SELECT x AS P FROM u\n"
+			   "    data:\n      - SELECT id, x AS Y FROM t WHERE p = bucket.p\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(messages->next);
+	compile_ok("bucket_definitions:\n  b:\n    parameters: SELECT x AS \"p\", 1 AS _Priority FROM u\n"
+			   "    data:\n      - SELECT id FROM t WHERE p = bucket.p\n");
+	assert_non_null(messages);
+	assert_int_equal(messages->level, RULES_WARNING);
+	assert_null(messages->next);
+}
+
+/* AND and OR of two constants, and = in a data query, are looked at for each row */
+static void
+test_conditions_of_constants(void **state)
+{
+	EvaluatedRow row;
+
+	(void) state;
+	row = evaluate(compile_query("SELECT id FROM t WHERE json_keys(1 = 1)"), "t", "id",
+				   (SyncValue[]) {text("1")});
+	assert_int_equal(row.bucket_row_count, 0);
+	assert_int_equal(row.error_count, 1);
+	row = evaluate(compile_query("SELECT id FROM t WHERE json_keys(1 AND 1)"), "t", "id",
+				   (SyncValue[]) {text("1")});
+	assert_int_equal(row.error_count, 1);
+	row = evaluate(compile_ok("bucket_definitions:\n  b:\n"
+							  "    parameters: SELECT id AS p FROM u WHERE 1 AND 0 AND "
+							  "request.user_id() = 'a'\n"
+							  "    data:\n      - SELECT id FROM t WHERE x = bucket.p\n"),
+				   "u", "id", (SyncValue[]) {text("1")});
+	assert_int_equal(row.parameter_row_count, 0);
+	/* a condition on the row is no request filter */
+	row = evaluate(compile_ok("config: {edition: 2}\nstreams:\n"
+							  "  s: {query: SELECT id FROM t WHERE 1 AND 0 AND auth.user_id() = 'x'}\n"),
+				   "t", "id", (SyncValue[]) {text("1")});
+	assert_int_equal(row.bucket_row_count, 0);
 }
 
 /* the order of the first parameter query counts; others may not add names */
@@ -748,6 +810,9 @@ main(void)
 		rules_test(test_conflict),
 		rules_test(test_combinations_are_bounded),
 		rules_test(test_parameter_queries_refused),
+		rules_test(test_no_streams),
+		rules_test(test_case_of_aliases),
+		rules_test(test_conditions_of_constants),
 		rules_test(test_parameter_order),
 		rules_test(test_stored_plan),
 		rules_test(test_stored_plan_repeated_names),

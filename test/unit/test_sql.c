@@ -163,7 +163,7 @@ static const SqlScript *
 parse(SyncArena *arena, const char *sql)
 {
 	SyncError	error = {0};
-	const SqlScript *script = sql_parse(sql, strlen(sql), arena, &error);
+	const SqlScript *script = sql_parse(sql, strlen(sql), arena, arena, &error);
 
 	if (script == NULL)
 		fail_msg("%s: line %d, column %d: %s", sql, error.line, error.column, error.message);
@@ -202,7 +202,7 @@ refusal(SyncArena *arena, const char *sql)
 {
 	SyncError	error = {0};
 
-	if (sql_parse(sql, strlen(sql), arena, &error) != NULL)
+	if (sql_parse(sql, strlen(sql), arena, arena, &error) != NULL)
 		fail_msg("accepted: %s", sql);
 	assert_int_not_equal(error.code, SYNC_OK);
 	assert_true(error.message[0] != '\0');
@@ -762,7 +762,7 @@ messages(void **state)
 	error = refusal(*state, "SELECT 1 FROM t WHERE a == 1");
 	assert_non_null(strstr(error.hint, "single"));
 	/* nobody has to ask for the error */
-	assert_null(sql_parse("x", 1, *state, NULL));
+	assert_null(sql_parse("x", 1, *state, *state, NULL));
 }
 
 static void
@@ -784,11 +784,11 @@ invalid_bytes_are_refused(void **state)
 {
 	SyncError	error = {0};
 
-	assert_null(sql_parse("SELECT '\xff'", 10, *state, &error));
+	assert_null(sql_parse("SELECT '\xff'", 10, *state, *state, &error));
 	assert_int_equal(error.code, SYNC_ERROR_SYNTAX);
-	assert_null(sql_parse("SELECT \0 a", 10, *state, &error));
+	assert_null(sql_parse("SELECT \0 a", 10, *state, *state, &error));
 	assert_int_equal(error.code, SYNC_ERROR_SYNTAX);
-	assert_non_null(sql_parse("SELECT '\0'", 10, *state, &error));
+	assert_non_null(sql_parse("SELECT '\0'", 10, *state, *state, &error));
 }
 
 int

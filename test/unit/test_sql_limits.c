@@ -32,7 +32,7 @@ nested(SyncArena *arena, const char *head, const char *part, const char *middle,
 	put(&sql, middle);
 	for (int i = 0; i < n; i++)
 		put(&sql, tail);
-	if (sql_parse(sql.data, sql.len, arena, &error) != NULL)
+	if (sql_parse(sql.data, sql.len, arena, arena, &error) != NULL)
 		return SYNC_OK;
 	return error.code;
 }
@@ -123,10 +123,10 @@ height_goes_through_subqueries(void **state)
 	for (int i = 0; i < 600; i++)
 		put(&sql, " + 1");
 	put(&sql, ")");
-	assert_non_null(sql_parse(sql.data, sql.len, *state, &error));
+	assert_non_null(sql_parse(sql.data, sql.len, *state, *state, &error));
 	for (int i = 0; i < 600; i++)
 		put(&sql, " + 1");
-	assert_null(sql_parse(sql.data, sql.len, *state, &error));
+	assert_null(sql_parse(sql.data, sql.len, *state, *state, &error));
 	assert_int_equal(error.code, SYNC_ERROR_LIMIT);
 }
 
@@ -138,8 +138,8 @@ length_is_limited(void **state)
 
 	memset(sql, ' ', SQL_MAX_LENGTH + 1);
 	memcpy(sql, "SELECT 1", 8);
-	assert_non_null(sql_parse(sql, SQL_MAX_LENGTH, *state, &error));
-	assert_null(sql_parse(sql, SQL_MAX_LENGTH + 1, *state, &error));
+	assert_non_null(sql_parse(sql, SQL_MAX_LENGTH, *state, *state, &error));
+	assert_null(sql_parse(sql, SQL_MAX_LENGTH + 1, *state, *state, &error));
 	assert_int_equal(error.code, SYNC_ERROR_LIMIT);
 }
 
@@ -157,7 +157,7 @@ try_budget(const char *sql, size_t budget)
 	{
 		SyncError	error = {0};
 
-		assert_non_null(sql_parse(sql, strlen(sql), arena, &error));
+		assert_non_null(sql_parse(sql, strlen(sql), arena, arena, &error));
 		done = true;
 	}
 	arena_guard_pop(arena, &guard);

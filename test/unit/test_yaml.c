@@ -128,7 +128,7 @@ test_refused(void **state)
 	assert_refused("[a]: 1\n", SYNC_ERROR_SYNTAX, 1, 1);
 	assert_refused("? {a: b}\n: 1\n", SYNC_ERROR_SYNTAX, 1, 3);
 	assert_refused("a: [\n", SYNC_ERROR_SYNTAX, 2, 1);
-	assert_refused("a: \"\\ud800\"\n", SYNC_ERROR_SYNTAX, 1, 7);
+	assert_refused("a: \"\\ud800\"\n", SYNC_ERROR_SYNTAX, 1, 4);
 	assert_refused("a: \xff\n", SYNC_ERROR_SYNTAX, 1, 4);
 	assert_refused("a:\n  - x\n  - \"\xC3\xA9\xC3\x28\"\n", SYNC_ERROR_SYNTAX, 3, 8);
 	assert_refused("- !own [a]\n", SYNC_ERROR_CONFIG, 1, 3);
@@ -199,6 +199,44 @@ test_position_behind_the_end(void **state)
 	yaml_position(text, strlen(text), yaml_get(read_text(text), "k"), 3, &line, &column);
 	assert_int_equal(line, 1);
 	assert_int_equal(column, 7);
+}
+
+/* lines in quotes and brackets: further in than the entry, but for what closes */
+static void
+test_indentation(void **state)
+{
+	(void) state;
+	assert_refused("a:\n  b: \"x\n  y\"\n", SYNC_ERROR_SYNTAX, 3, 3);
+	assert_non_null(read_text("a:\n  b: \"x\n   y\"\n"));
+	assert_refused("a:\n  - 'x\n\n  y'\n", SYNC_ERROR_SYNTAX, 4, 3);
+	assert_refused("a:\n- 'x\ny'\n", SYNC_ERROR_SYNTAX, 3, 1);
+	assert_non_null(read_text("a:\n- 'x\n y'\n"));
+	assert_refused("a: \"x\n\ty\"\n", SYNC_ERROR_SYNTAX, 2, 2);
+	assert_refused("a: \"x\n\"\n", SYNC_ERROR_SYNTAX, 2, 1);
+	assert_refused("a: &x\n  - &y 'x\n y'\n", SYNC_ERROR_SYNTAX, 3, 2);
+	assert_refused("a:\n  b: [\n  x]\n", SYNC_ERROR_SYNTAX, 3, 3);
+	assert_refused("a:\n  b: {x: [1\n  ]\n  }\n", SYNC_ERROR_SYNTAX, 3, 3);
+	assert_non_null(read_text("a:\n  b: {x: [1\n   ]\n  }\n"));
+	assert_non_null(read_text("a:\n  b: [\n# why\n   x,\n\n  ]\n"));
+	assert_non_null(read_text("{a: [\n\"x\ny\"\n]}\n"));
+}
+
+/* as JSON writes characters beyond the first plane */
+static void
+test_surrogate_pairs(void **state)
+{
+	YamlNode   *root = read_text("{\"a\": \"x\\ud83d\\uDE00y\", \"b\": '\\ud83d', \"c\": \"\\\\uDE00\"}");
+
+	(void) state;
+	assert_non_null(root);
+	assert_string_equal(yaml_get(root, "a")->text.data, "x\xF0\x9F\x98\x80y");
+	assert_string_equal(yaml_get(root, "b")->text.data, "\\ud83d");
+	assert_string_equal(yaml_get(root, "c")->text.data, "\\uDE00");
+	assert_position("k: \"\\ud83d\\ude00 FROM t\"\n", "FROM", 1, 18);
+	assert_refused("a: \"\\ud83d \\ude00\"\n", SYNC_ERROR_SYNTAX, 1, 4);
+	assert_refused("a: \"\\ude00\\ud83d\"\n", SYNC_ERROR_SYNTAX, 1, 4);
+	/* private characters of its own: not told apart */
+	assert_refused("a: \"\\ud83d\\ude00\\ue83d\"\n", SYNC_ERROR_SYNTAX, 1, 7);
 }
 
 static char *
@@ -285,6 +323,8 @@ main(void)
 		rules_test(test_alias),
 		rules_test(test_positions),
 		rules_test(test_position_behind_the_end),
+		rules_test(test_indentation),
+		rules_test(test_surrogate_pairs),
 		rules_test(test_limits),
 		rules_test(test_out_of_memory),
 	};

@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * value_direct.c
+ *	  Values of common types from their internal form, without their output
+ *	  functions: the hot part of a row's way.
+ *
+ * Everything comes out as the service makes it of the printed text
+ * (sync-rules.md, 10.1 to 10.3).  What a type's output function does beyond that
+ * (the session's formats, its time zone) has no place here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "value.h"
+
+#include <math.h>
+
+#include "access/detoast.h"
+#include "access/htup_details.h"
+#include "access/tupmacs.h"
+#include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/datetime.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#include "core/json.h"
+
+/* longest text of a timestamp of ours, with room */
+#define TIMESTAMP_LEN		64
+
+/* ---------------------------------------------------------------- times */
+
+static inline char *
+append_two_digits(char *p, int number)
+{
+	*p++ = (char) ('0' + number / 10);
+	*p++ = (char) ('0' + number % 10);
+	return p;
+}
+
+static char *
+append_year(char *p, int year)
+{
+	if (year > 9999)
+		return p + sprintf(p, "%d", year);
+	return append_two_digits(append_two_digits(p, year / 100), year % 100);
+}
+
+static char *
+append_clock(char *p, const struct pg_tm *tm)
+{
+	p = append_two_digits(p, tm->tm_hour);
+	*p++ = ':';
+	p = append_two_digits(p, tm->tm_min);
+	*p++ = ':';
+	return append_two_digits(p, tm->tm_sec);
+}
+
+/*
+ * Fraction of a second.  As printed: without trailing zeros, nothing if zero;
+ * with iso8601: exactly the digits asked for, cut and not rounded.
+ */
+static char *
+append_fraction(char *p, fsec_t fraction, const RowConversion *conversion)
+{
+	int			digits = 6;
+
+	if (conversion->iso8601)
+		digits = conversion->fraction_digits;
+	else
+		while (digits > 0 && fraction % 10 == 0)
+		{
+			fraction /= 10;
+			digits--;
+		}
+	if (digits == 0)
+		return p;
+	for (int i = 6; conversion->iso8601 && i > digits; i--)
+		fraction /= 10;
+	*p++ = '.';
+	for (int i = digits - 1; i >= 0; i--)
+	{
+		p[i] = (char) ('0' + fraction % 10);
+		fraction /= 10;
+	}
+	return p + digits;
+}
+
+/*
+ * sync-rules.md, 10.3.  NULL for what the service cannot read: years before
+ * Christ, and with a zone years of five digits.  The session's zone is never used:
+ * a timestamptz is shown in UTC.
+ */
+static SyncValue
+timestamp_value(const RowConversion *conversion, Timestamp timestamp, bool with_zone,
+				SyncArena *scratch)
+{
+	struct pg_tm tm;
+	fsec_t		fraction;
+	char	   *text;
+	char	   *p;
+	char		separator = conversion->iso8601 ? 'T' : ' ';
+
+	text = arena_alloc(scratch, TIMESTAMP_LEN);
+	if (TIMESTAMP_NOT_FINITE(timestamp))
+	{
+		p = text + sprintf(text, "%s%c%s",
+						   TIMESTAMP_IS_NOEND(timestamp) ? "9999-12-31" : "0000-01-01",
+						   separator,
+						   TIMESTAMP_IS_NOEND(timestamp) ? "23:59:59" : "00:00:00");
+		fraction = 0;
+	}
+	else
+	{
+		if (timestamp2tm(timestamp, NULL, &tm, &fraction, NULL, NULL) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+					 errmsg("timestamp out of range")));
+		if (tm.tm_year <= 0 || (with_zone && tm.tm_year > 9999))
+			return value_null();
+		p = append_year(text, tm.tm_year);
+		*p++ = '-';
+		p = append_two_digits(p, tm.tm_mon);
+		*p++ = '-';
+		p = append_two_digits(p, tm.tm_mday);
+		*p++ = separator;
+		p = append_clock(p, &tm);
+	}
+	p = append_fraction(p, fraction, conversion);
+	if (with_zone)
+		*p++ = 'Z';
+	return value_text(text, p - text);
+}
+
+static SyncValue
+date_value(DateADT date, SyncArena *scratch)
+{
+	struct pg_tm tm;
+	char	   *text;
+
+	if (DATE_IS_NOEND(date))
+		return value_text("9999-12-31", 10);
+	if (DATE_IS_NOBEGIN(date))
+		return value_text("0000-01-01", 10);
+	memset(&tm, 0, sizeof(tm));
+	j2date(date + POSTGRES_EPOCH_JDATE, &tm.tm_year, &tm.tm_mon, &tm.tm_mday);
+	text = arena_alloc(scratch, MAXDATELEN + 1);
+	EncodeDateOnly(&tm, USE_ISO_DATES, text);
+	return value_text(text, strlen(text));
+}
+
+static SyncValue
+time_value(const RowConversion *conversion, TimeADT time, SyncArena *scratch)
+{
+	struct pg_tm tm;
+	fsec_t		fraction;
+	char	   *text = arena_alloc(scratch, TIMESTAMP_LEN);
+	char	   *p;
+
+	time2tm(time, &tm, &fraction);
+	p = append_clock(text, &tm);
+	p = append_fraction(p, fraction, conversion);
+	return value_text(text, p - text);
+}
+
+/* ---------------------------------------------------------------- scalars */
+
+static SyncValue
+varlena_text(Datum datum)
+{
+	struct varlena *text = PG_DETOAST_DATUM_PACKED(datum);
+
+	return value_text(VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text));
+}
+
+static SyncValue
+uuid_value(Datum datum, SyncArena *scratch)
+{
+	static const char hex[] = "0123456789abcdef";
+	const pg_uuid_t *uuid = DatumGetUUIDP(datum);
+	char	   *text = arena_alloc(scratch, 2 * UUID_LEN + 4);
+	char	   *p = text;
+
+	for (int i = 0; i < UUID_LEN; i++)
+	{
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*p++ = '-';
+		*p++ = hex[uuid->data[i] >> 4];
+		*p++ = hex[uuid->data[i] & 15];
+	}
+	return value_text(text, p - text);
+}
+
+static SyncValue
+float4_value(float4 number)
+{
+	char		text[FLOAT_SHORTEST_DECIMAL_LEN];
+
+	/* the service reads the printed text: 0.1, not 0.10000000149 */
+	if (isnan(number) || isinf(number))
+		return value_real(number);
+	float_to_shortest_decimal_buf(number, text);
+	return value_real(strtod(text, NULL));
+}
+
+static SyncValue array_value(const RowConversion *conversion, const ColumnConversion *column,
+							 Datum datum, SyncArena *scratch);
+
+SyncValue
+datum_value(const RowConversion *conversion, const ColumnConversion *column, Datum datum,
+			SyncArena *scratch)
+{
+	switch (column->kind)
+	{
+		case CONVERT_BOOL:
+			return value_integer(DatumGetBool(datum) ? 1 : 0);
+		case CONVERT_INT2:
+			return value_integer(DatumGetInt16(datum));
+		case CONVERT_INT4:
+			return value_integer(DatumGetInt32(datum));
+		case CONVERT_INT8:
+			return value_integer(DatumGetInt64(datum));
+		case CONVERT_OID:
+			return value_integer(DatumGetObjectId(datum));
+		case CONVERT_FLOAT4:
+			return float4_value(DatumGetFloat4(datum));
+		case CONVERT_FLOAT8:
+			return value_real(DatumGetFloat8(datum));
+		case CONVERT_TEXT:
+			return varlena_text(datum);
+		case CONVERT_JSONB:
+			{
+				Jsonb	   *jsonb = DatumGetJsonbP(datum);
+				char	   *text = JsonbToCString(NULL, &jsonb->root, VARSIZE(jsonb));
+
+				return value_text(text, strlen(text));
+			}
+		case CONVERT_UUID:
+			return uuid_value(datum, scratch);
+		case CONVERT_TIMESTAMP:
+			return timestamp_value(conversion, DatumGetTimestamp(datum), false, scratch);
+		case CONVERT_TIMESTAMPTZ:
+			return timestamp_value(conversion, DatumGetTimestampTz(datum), true, scratch);
+		case CONVERT_DATE:
+			return date_value(DatumGetDateADT(datum), scratch);
+		case CONVERT_TIME:
+			return time_value(conversion, DatumGetTimeADT(datum), scratch);
+		case CONVERT_BYTEA:
+			{
+				struct varlena *bytes = PG_DETOAST_DATUM_PACKED(datum);
+
+				return value_blob(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+			}
+		case CONVERT_LSN:
+			{
+				char	   *text = arena_printf(scratch, "%08X/%08X",
+												LSN_FORMAT_ARGS(DatumGetLSN(datum)));
+
+				return value_text(text, 17);
+			}
+		case CONVERT_ARRAY:
+			return array_value(conversion, column, datum, scratch);
+		default:
+			return output_value(conversion, column, datum, scratch);
+	}
+}
+
+/* ---------------------------------------------------------------- arrays */
+
+/* an array being walked */
+typedef struct ArrayWalk
+{
+	const RowConversion *conversion;
+	const ColumnConversion *element;
+	const char *data;			/* next element */
+	const bits8 *nulls;			/* NULL: there are none */
+	int			position;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	SyncBuffer *buffer;
+	SyncArena  *scratch;
+} ArrayWalk;
+
+static void
+append_element(ArrayWalk *walk)
+{
+	int			i = walk->position++;
+	Datum		datum;
+	SyncValue	value;
+
+	if (walk->nulls != NULL && (walk->nulls[i / 8] & (1 << (i % 8))) == 0)
+	{
+		buffer_append(walk->buffer, "null", 4);
+		return;
+	}
+	datum = fetch_att(walk->data, walk->typbyval, walk->typlen);
+	walk->data = att_addlength_pointer(walk->data, walk->typlen, walk->data);
+	walk->data = (const char *) att_align_nominal(walk->data, walk->typalign);
+	value = datum_value(walk->conversion, walk->element, datum, walk->scratch);
+	/* blobs have no JSON; json and jsonb are embedded as they are printed */
+	if (walk->element->type == JSONOID || walk->element->type == JSONBOID)
+		buffer_append(walk->buffer, value.data, value.len);
+	else
+		json_append_value(walk->buffer, value);
+}
+
+/* sync-rules.md, 10.2; the server itself limits the number of dimensions to 6 */
+static void
+append_dimension(ArrayWalk *walk, const int *dims, int ndim)
+{
+	buffer_append_char(walk->buffer, '[');
+	for (int i = 0; i < dims[0]; i++)
+	{
+		if (i > 0)
+			buffer_append_char(walk->buffer, ',');
+		if (ndim > 1)
+			append_dimension(walk, dims + 1, ndim - 1);
+		else
+			append_element(walk);
+	}
+	buffer_append_char(walk->buffer, ']');
+}
+
+static SyncValue
+array_value(const RowConversion *conversion, const ColumnConversion *column, Datum datum,
+			SyncArena *scratch)
+{
+	ArrayType  *array = DatumGetArrayTypeP(datum);
+	SyncBuffer	buffer;
+	SyncString	text;
+	ArrayWalk	walk = {.conversion = conversion, .element = column->element,.buffer = &buffer,
+	.scratch = scratch};
+
+	if (ARR_NDIM(array) == 0)
+		return value_text("[]", 2);
+	buffer_init(&buffer, scratch, 64);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &walk.typlen, &walk.typbyval, &walk.typalign);
+	walk.data = ARR_DATA_PTR(array);
+	walk.nulls = ARR_NULLBITMAP(array);
+	append_dimension(&walk, ARR_DIMS(array), ARR_NDIM(array));
+	text = buffer_string(&buffer);
+	return value_text(text.data, text.len);
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+/* the nulls of one with so few bytes do not matter */
+#define SMALL_ARRAY		256
+
+/*
+ * A null in an array takes a bit, or nothing where there are many, and five bytes
+ * as text.  Only the array's head is detoasted.
+ */
+static Size
+array_expansion(Datum datum)
+{
+	int32		head_size = (int32) (sizeof(ArrayType) + 2 * MAXDIM * sizeof(int));
+	ArrayType  *array;
+	int			ndim;
+	int			count;
+	Size		bits;
+
+	if (toast_raw_datum_size(datum) < SMALL_ARRAY)
+		return 0;
+	array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, head_size);
+	if (VARSIZE(array) < sizeof(ArrayType) || !ARR_HASNULL(array))
+		return 0;
+	ndim = ARR_NDIM(array);
+	if (ndim <= 0 || ndim > MAXDIM)
+		return 0;
+	count = ArrayGetNItems(ndim, ARR_DIMS(array));
+	array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, ARR_DATA_OFFSET(array));
+	if (VARSIZE(array) < (Size) ARR_OVERHEAD_WITHNULLS(ndim, count))
+		return 0;
+	bits = pg_popcount((const char *) ARR_NULLBITMAP(array), count / 8);
+	for (int i = count / 8 * 8; i < count; i++)
+		bits += (ARR_NULLBITMAP(array)[i / 8] >> (i % 8)) & 1;
+	return ((Size) count - bits) * 5;
+}
+
+static Size type_expansion(Oid type, Datum datum);
+
+/* no others hold an array */
+static bool
+is_container(Oid type)
+{
+	type = getBaseType(type);
+	return get_typtype(type) == TYPTYPE_COMPOSITE ||
+		(get_typlen(type) == -1 && OidIsValid(get_element_type(type)));
+}
+
+static Size
+composite_expansion(Datum datum)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(datum);
+	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
+											  HeapTupleHeaderGetTypMod(header));
+	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header),.t_data = header};
+	Datum	   *datums = palloc(sizeof(Datum) * Max(desc->natts, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
+	Size		size = 0;
+
+	heap_deform_tuple(&tuple, desc, datums, nulls);
+	for (int i = 0; i < desc->natts; i++)
+		if (!nulls[i] && !TupleDescAttr(desc, i)->attisdropped)
+			size += type_expansion(TupleDescAttr(desc, i)->atttypid, datums[i]);
+	pfree(datums);
+	pfree(nulls);
+	ReleaseTupleDesc(desc);
+	return size;
+}
+
+static Size
+elements_expansion(Oid element, Datum datum)
+{
+	ArrayType  *array;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *datums;
+	bool	   *nulls;
+	int			count;
+	Size		size = 0;
+
+	if (!is_container(element))
+		return 0;
+	array = DatumGetArrayTypeP(datum);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign, &datums, &nulls,
+					  &count);
+	for (int i = 0; i < count; i++)
+		if (!nulls[i])
+			size += type_expansion(ARR_ELEMTYPE(array), datums[i]);
+	return size;
+}
+
+static Size
+type_expansion(Oid type, Datum datum)
+{
+	type = getBaseType(type);
+	if (get_typtype(type) == TYPTYPE_COMPOSITE)
+		return composite_expansion(datum);
+	if (get_typlen(type) == -1 && OidIsValid(get_element_type(type)))
+		return array_expansion(datum) + elements_expansion(get_element_type(type), datum);
+	return 0;
+}
+
+Size
+datum_expansion(const ColumnConversion *column, Datum datum)
+{
+	if (column->kind == CONVERT_ARRAY)
+		return array_expansion(datum);
+	return column->holds_arrays && !column->too_deep ? type_expansion(column->type, datum) : 0;
+}
