@@ -309,12 +309,18 @@ class World:
     def compared_with_sql(self, when):
         stored = self.reduced()
         expected = self.expected()
-        got = {key: row for key, row in stored.items()
-               if key[0] == self.rules.everything or key[0].startswith(self.rules.by_group + '[')}
         self.rows += len(expected)
-        check(got == expected, lambda: f'edition {self.rules.edition}, {when}: stored (got) differs from SQL (expected):\n'
-              + row_difference(got, expected))
+        got = self.of_simple_queries(stored)
+        if got != expected:
+            time.sleep(3)
+            later = ', and three seconds later as it should be' if self.of_simple_queries(self.reduced()) == expected else ''
+            raise Failed(f'edition {self.rules.edition}, {when}: stored (got) differs from SQL (expected){later}:\n'
+                         + row_difference(got, expected, 30))
         return stored
+
+    def of_simple_queries(self, rows):
+        return {key: row for key, row in rows.items()
+                if key[0] == self.rules.everything or key[0].startswith(self.rules.by_group + '[')}
 
     def expected(self):
         """Rows of the buckets whose queries are SELECT *, from the tables themselves."""
