@@ -80,10 +80,11 @@ typedef struct ColumnConversion
 	Oid			type;			/* domains replaced by their base type where rules say so */
 	int16		typlen;
 	char		kind;			/* value.h */
-	bool		guarded;		/* the output function can fail on a value, */
-	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		foreign;		/* the output function is not built in, or calls one that is not */
+	bool		guarded;		/* what gives the text can fail on any value, */
+	bool		guard_large;	/* or on one that is not small */
 	bool		too_deep;		/* its parts are in one another more often than can be printed */
-	bool		holds_arrays;	/* is one, or has one in it */
+	bool		expands;		/* its text can be far larger than the value */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
 	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
