@@ -547,10 +547,9 @@ def before_active(frame):
 
 @case('recopy: DDL when the initial copy is half way through the table')
 def half_copied(frame):
-    for statement, expected in (('ALTER TABLE t ADD x int', False), ('ALTER TABLE t RENAME g TO h; ALTER TABLE t RENAME h TO g', False),
-                                ('ALTER TABLE t RENAME owner TO o', True), ('ALTER TABLE t ALTER n TYPE int USING n + 1', True),
-                                ('ALTER TABLE t DROP owner', True), ('ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t DROP CONSTRAINT t_pkey', True),
-                                ('TRUNCATE t; ' + LARGE_FILL.format(100), False)):
+    for statement, expected in (('ALTER TABLE t ADD x int', False), ('ALTER TABLE t RENAME owner TO o', True),
+                                ('ALTER TABLE t ALTER n TYPE int USING n + 1', True), ('ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t DROP CONSTRAINT t_pkey', True),
+                                ('TRUNCATE t; ' + LARGE_FILL.format(50), False)):
         db = frame.database(LARGE, copy_chunk_size='256kB', queue_size='1MB')
         db.sql(LARGE_FILL.format(700))
         log = frame.cluster.log_position()
