@@ -193,13 +193,21 @@ look_again(Worker *worker)
 	list_free(oids);
 }
 
-/* The entry by which the stream now stores rows under the table; NULL: by none. */
+/*
+ * The entry by which the stream now stores rows under the table; NULL: by none.  What
+ * other sessions do now can have made it invalid since it was looked at last.
+ */
 static RelationEntry *
-entry_in_use(const KnownTable *known)
+entry_in_use(Worker *worker, const KnownTable *known)
 {
-	RelationEntry *entry = relation_entry_find(known->doc.relation_id);
+	Relation	relation = RelationIdGetRelation(known->doc.relation_id);
+	RelationEntry *entry;
 
-	return entry != NULL && entry->valid && entry->wanted && entry->known == known ? entry : NULL;
+	if (!RelationIsValid(relation))
+		return NULL;
+	entry = relation_look(worker, relation);
+	RelationClose(relation);
+	return entry->wanted && entry->known == known ? entry : NULL;
 }
 
 /* Another source table that has taken over the name, and whose rows are still to come. */
@@ -218,7 +226,7 @@ find_successor(Worker *worker, const KnownTable *known)
 			strcmp(other->doc.name, known->doc.name) != 0)
 			continue;
 		/* a partition that shares its root's name brings its own rows only */
-		entry = entry_in_use(other);
+		entry = entry_in_use(worker, other);
 		if (entry != NULL &&
 			(!entry->through_root || other->doc.relation_id == known->doc.relation_id))
 			return other;
@@ -242,7 +250,7 @@ relations_check_after_ddl(Worker *worker)
 	foreach(cell, worker->tables)
 	{
 		KnownTable *known = lfirst(cell);
-		RelationEntry *entry = known->dropped ? NULL : entry_in_use(known);
+		RelationEntry *entry = known->dropped ? NULL : entry_in_use(worker, known);
 
 		if (entry != NULL)
 			table_check_shape(worker, known, entry, true);
@@ -252,7 +260,7 @@ relations_check_after_ddl(Worker *worker)
 		KnownTable *known = lfirst(cell);
 		KnownTable *successor;
 
-		if (known->dropped || entry_in_use(known) != NULL)
+		if (known->dropped || entry_in_use(worker, known) != NULL)
 			continue;
 		successor = find_successor(worker, known);
 		if (successor != NULL)

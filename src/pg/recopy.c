@@ -53,7 +53,7 @@
 #include "utils/timestamp.h"
 
 /* part of "pgsync.copy_chunk_size" that a chunk takes: commits wait for one at most */
-#define CHUNK_PART			4
+#define CHUNK_PART			8
 
 /* changed keys that are kept before the chunk is read; beyond, it begins again */
 #define MAX_KEYS			100000
@@ -128,6 +128,23 @@ recopy_has_begun(const KnownTable *known)
 {
 	return known->doc.next_tid > 0 || known->start != NULL ||
 		(recopy.state != RECOPY_IDLE && recopy.known == known);
+}
+
+/*
+ * Will the table's copy bring every row as it was changed up to here?  A first chunk that
+ * is not read yet begins again for that: what it waits for may take long, and the stream
+ * would wait, too, for a row to be read.
+ */
+bool
+recopy_covers_past(const KnownTable *known)
+{
+	if (recopy.state == RECOPY_WAITING && recopy.known == known && known->doc.next_tid == 0 &&
+		known->start == NULL)
+	{
+		recopy.is_void = true;
+		return true;
+	}
+	return !recopy_has_begun(known);
 }
 
 static void

@@ -187,12 +187,32 @@ reread_row(Worker *worker, KnownTable *known, RereadRequest *request)
 		(void) source_table_mark(worker, known, "it had changed when a row of it had to be read again");
 }
 
-/* Rows that a copy brings, or that are removed with their table, need not be read. */
+/* Rows that a copy will bring, or that are removed with their table, need not be read. */
 static bool
-is_needed(const KnownTable *known)
+is_needed(KnownTable *known)
 {
 	return known != NULL && !known->doc.replaced &&
-		(!known->doc.stale || recopy_has_begun(known));
+		(!known->doc.stale || !recopy_covers_past(known));
+}
+
+/*
+ * What the writer asks for, without what need not be read: for that nobody is waited
+ * for, either.  They are answered in order, so what follows the first one waits with it.
+ */
+static RereadRequest *
+take_needed(Worker *worker)
+{
+	RereadRequest *requests = writer_take_rereads(worker->storage->thread);
+
+	while (requests != NULL &&
+		   !is_needed(known_table_find(worker, &requests->table->id)))
+	{
+		RereadRequest *next = requests->next;
+
+		reread_request_free(requests);
+		requests = next;
+	}
+	return requests;
 }
 
 /*
@@ -203,7 +223,7 @@ is_needed(const KnownTable *known)
 void
 reread_rows(Worker *worker)
 {
-	RereadRequest *requests = writer_take_rereads(worker->storage->thread);
+	RereadRequest *requests = take_needed(worker);
 	RereadRequest *next;
 
 	if (requests == NULL)

@@ -480,6 +480,8 @@ extern void recopy_step(Worker *worker);
 extern TimestampTz recopy_due(const Worker *worker);
 /* has anything of the table's copy been read, or a first watermark of it been written? */
 extern bool recopy_has_begun(const KnownTable *known);
+/* will it bring every row as it was changed up to here in the stream? */
+extern bool recopy_covers_past(const KnownTable *known);
 /* a message of ours was decoded, whose end is there */
 extern void recopy_message(Worker *worker, const char *text, Size size, XLogRecPtr end);
 /* a row that changes in the stream; and one that a (sub)transaction inserts, without identity */
