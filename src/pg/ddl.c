@@ -252,8 +252,12 @@ relations_check_after_ddl(Worker *worker)
 		KnownTable *known = lfirst(cell);
 		RelationEntry *entry = known->dropped ? NULL : entry_in_use(worker, known);
 
-		if (entry != NULL)
-			table_check_shape(worker, known, entry, true);
+		if (entry == NULL)
+			continue;
+		/* it was not under the rules, or not published, for a part of the transaction */
+		if (entry->skipped_at == worker->transaction_end)
+			(void) source_table_mark(worker, known, "changes of it were passed over in a transaction that took it away for a while");
+		table_check_shape(worker, known, entry, true);
 	}
 	foreach(cell, worker->tables)
 	{
