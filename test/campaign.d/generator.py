@@ -125,7 +125,7 @@ class World:
     def something_is_missing(self, totals):
         """In the short form a kind may not have come, or was rolled back: a little more then, of these first."""
         done = {kind for counts in (self.steps.counts, totals.counts) for (kind, _), number in counts.items() if number}
-        missing = set(self.options.ddl + TRANSACTIONS) - done
+        missing = set(self.options.ddl + list(gen_dml.DML) + TRANSACTIONS) - done
         self.steps.prefer(missing)
         return self.options.short and missing
 
