@@ -274,28 +274,6 @@ def members(frame):
     stays(db, stream)
     like_fresh(db, WILDCARD)
 
-
-@case('recopy: what happens to a table while it is away for a part of a transaction')
-def away_for_a_while(frame):
-    schema = ' '.join(f"CREATE TABLE w_{i} (id text PRIMARY KEY, n int); INSERT INTO w_{i} VALUES ('{i}', 1), ('x{i}', 1);" for i in range(4))
-    db = frame.database(schema + ' CREATE SCHEMA s', publication=False)
-    db.sql('CREATE PUBLICATION powersync FOR TABLE w_0, w_1, w_2, w_3')
-    db.deploy(WILDCARD)
-    db.start()
-    db.wait_served()
-    stream = db.served().stream
-    for statement in ("ALTER PUBLICATION powersync DROP TABLE w_0; UPDATE w_0 SET n = 2; DELETE FROM w_0 WHERE id = '0';"
-                      ' ALTER PUBLICATION powersync ADD TABLE w_0',
-                      'ALTER PUBLICATION powersync DROP TABLE w_1; TRUNCATE w_1; ALTER PUBLICATION powersync ADD TABLE w_1',
-                      'ALTER TABLE w_2 RENAME TO away; UPDATE away SET n = 2; ALTER TABLE away RENAME TO w_2',
-                      "ALTER TABLE w_3 SET SCHEMA s; INSERT INTO s.w_3 VALUES ('new', 2); ALTER TABLE s.w_3 SET SCHEMA public"):
-        db.sql(f'BEGIN; {statement}; COMMIT')
-        settled(db)
-        like_tables(db, statement, 'w_0', 'w_1', 'w_2', 'w_3')
-    stays(db, stream)
-    like_fresh(db, WILDCARD)
-
-
 # ---------------------------------------------------------------- changes while a copy goes on
 
 LARGE = """CREATE TABLE t (id text PRIMARY KEY, n int, g text, owner text, v text);
