@@ -10,7 +10,8 @@ cycle's rules are of another edition: without compatibility options (1), with
 all of them (2), sync streams (3).
 
 At the end it prints how often what was done, by phase.  What has never been done
-fails it; in full also a type, an identity or a kind of DDL that was not there in some phase.  The statements are in a file: named
+fails it; in full also a type, an identity or a kind of DDL that was not there
+in some phase.  The statements are in a file: named
 when something differs.
 """
 import contextlib
