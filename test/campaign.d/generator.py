@@ -111,7 +111,7 @@ class World:
         self.deployments = 0
         self.restarts = Counter()
         self.rows = 0
-        self.connection = self.db.connect()
+        self.connection = self.db.connect(options='-c statement_timeout=60s')
 
     def close(self):
         self.steps.close()
@@ -125,7 +125,7 @@ class World:
     def something_is_missing(self, totals):
         """In the short form a kind may not have come, or was rolled back: a little more then, of these first."""
         done = {kind for counts in (self.steps.counts, totals.counts) for (kind, _), number in counts.items() if number}
-        missing = set(self.options.ddl + TRANSACTIONS) - done
+        missing = set(self.options.ddl + list(gen_dml.DML) + TRANSACTIONS) - done
         self.steps.prefer(missing)
         return self.options.short and missing
 
@@ -189,7 +189,9 @@ class World:
 
     def deploy(self, rules):
         self.log(f'-- deploying edition {rules.edition}')
-        stream = self.db.deploy(rules.text())
+        with self.connection.cursor() as cursor:
+            cursor.execute('SELECT pgsync_deploy(%s)', (rules.text(),))
+            stream = cursor.fetchone()[0]
         if not self.deployments:
             self.db.start()
         self.deployments += 1
@@ -287,6 +289,14 @@ class World:
         for what, before, now in (('buckets', stored, self.reduced()), ('lookups', lookups, self.lookups())):
             check(before == now, lambda: f'edition {self.rules.edition}: {what} as stored (got) differ from those of a fresh stream '
                   '(expected):\n' + row_difference(before, now))
+
+    def checked_cycle(self, log_position):
+        try:
+            self.cycle()
+        except psycopg2.Error as error:
+            raise Failed(f'{type(error).__name__}: {error}; status: {self.status()}')
+        crashes = self.stand.cluster.crashes(log_position)
+        check(not crashes, lambda: f'server processes crashed: {crashes[:3]}')
 
     def lookups(self):
         now = self.db.served()
@@ -436,23 +446,22 @@ def main():
 
         def log(text):
             print(text, file=file, flush=True)
-        done, number = 0, 0
-        while done < options.steps and not suite.failed:
+        done, number, interrupted = 0, 0, False
+        while done < options.steps and not suite.failed and not interrupted:
             number += 1
             position = stand.cluster.log_position()
             with timed('setting up'):
                 world = World(stand, proxy, f'gen{number}', options, log)
                 world.fill()
             taken = 0
-            while not suite.failed and taken < WORLD and (done + taken < options.steps or
-                                                          taken < options.steps + 300 and world.something_is_missing(totals)):
-                with suite.case(f'database {number}, cycle {taken // CYCLE + 1}'):
-                    try:
-                        world.cycle()
-                        crashes = stand.cluster.crashes(position)
-                        check(not crashes, lambda: f'server processes crashed: {crashes[:3]}')
-                    except psycopg2.Error as error:
-                        raise Failed(f'{type(error).__name__}: {error}; status: {world.status()}')
+            while not suite.failed and taken < WORLD and (
+                    done + taken < options.steps or taken < options.steps + 300 and world.something_is_missing(totals)):
+                try:
+                    with suite.case(f'database {number}, cycle {taken // CYCLE + 1}'):
+                        world.checked_cycle(position)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    break
                 taken += CYCLE
             if suite.failed:
                 print(f'    seed {options.seed}; statements: {statements}; status: {world.status()}')
@@ -463,9 +472,12 @@ def main():
             if not suite.failed:
                 world.db.drop()
         missing = totals.show(options)
-        if not suite.failed:
+        if interrupted:
+            suite.skip('nothing is left out', f'interrupted after {done} steps')
+        elif not suite.failed:
             with suite.case('nothing is left out'):
                 check(not missing, lambda: 'never, or not in each phase: ' + '; '.join(missing))
+        if not suite.failed:
             os.unlink(statements)
     return suite.end()
 

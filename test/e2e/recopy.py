@@ -330,7 +330,7 @@ def ends_right(db, what=''):
     like_tables(db, what, 't', 'other')
 
 
-DML = """UPDATE t SET n = n + 1000 WHERE n % 10 = 0; DELETE FROM t WHERE n % 10 = 1; UPDATE t SET id = 'k' || gen_random_uuid() WHERE n % 10 = 2;
+DML = """UPDATE t SET n = n + 1000 WHERE n % 10 = 0; DELETE FROM t WHERE n % 10 = 1; UPDATE t SET id = 'k' || md5(id || random()) WHERE n % 10 = 2;
     BEGIN; UPDATE t SET id = 'x' WHERE id = '3'; UPDATE t SET id = '3' WHERE id = '4'; UPDATE t SET id = '4' WHERE id = 'x'; COMMIT;
     UPDATE t SET v = repeat('w', 3000) WHERE n % 10 = 5; INSERT INTO t SELECT 'i' || i, i, 'g', 'u', 'i' FROM generate_series(1, 50) i ON CONFLICT DO NOTHING;
     BEGIN; DELETE FROM t WHERE id = '7'; INSERT INTO t VALUES ('7', 7, 'again', 'u', 'v'); COMMIT"""

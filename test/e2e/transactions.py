@@ -7,14 +7,13 @@ other transactions have to hear of.
 """
 import contextlib
 import io
-import threading
 
 from cluster import lsn_number
 from frame import case, select_all
 from hold import Holder, slot_in_second_step, waits_for
 from suite import check, difference, equal, wait_until
 from tables import own_memory, restart_worker, stopped
-from waits import setting
+from waits import stuck_commit
 from ways import G, Ways, both, expect_rows, fresh, settle, what_clients_see
 
 T = 'CREATE TABLE t (id text PRIMARY KEY, n int)'
@@ -166,7 +165,8 @@ def prepared(frame):
 # ---------------------------------------------------------------- open at the start
 
 def shown(db, text):
-    return wait_until(lambda: [s for s in db.status() if text in (s['waits_for'] or '')], 30, lambda: f'waits for {text}: {db.status()}', 0.02)
+    return wait_until(lambda: [s for s in db.status() if text in (s['waits_for'] or '')], 30,
+                      lambda: f'waits for {text}: {db.status()}', 0.02)
 
 
 @case('open_at_start: status names the process, or the prepared transaction')
@@ -192,19 +192,9 @@ def open_at_start(frame):
 def stuck_commit_prepared(frame):
     db = frame.database(T)
     db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
-    with contextlib.closing(db.connect()) as c:
-        thread = threading.Thread(target=lambda: c.cursor().execute("COMMIT PREPARED 'stuck'"))
-        with setting(frame.cluster, 'synchronous_standby_names', 'nobody'):
-            thread.start()
-            wait_until(lambda: db.cluster.value('SELECT wait_event FROM pg_stat_activity WHERE pid = %s', (c.info.backend_pid,)) == 'SyncRep',
-                       30, 'the commit waits', 0.01)
-            with contextlib.closing(db.connect()) as other, other.cursor() as cursor:
-                cursor.execute('SET synchronous_commit = local')
-                cursor.execute('SELECT pgsync_deploy(%s)', (select_all('t'),))
-                cursor.execute('SELECT pgsync_start()')
-            shown(db, "prepared transaction 'stuck'")
-        thread.join(60)
-        check(not thread.is_alive(), 'the commit still waits')
+    with stuck_commit(db, "COMMIT PREPARED 'stuck'"):
+        db.sql('SET synchronous_commit = local; SELECT pgsync_deploy(%s); SELECT pgsync_start()', (select_all('t'),))
+        shown(db, "prepared transaction 'stuck'")
     db.wait_served()
     settle(db)
     expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
@@ -214,19 +204,12 @@ def stuck_commit_prepared(frame):
 def stuck_commit_prepared_later(frame):
     """Its record lies before the slot's start, and no snapshot shows it yet: neither stream nor copy would bring it."""
     db = frame.database(T)
-    with contextlib.closing(db.connect()) as c, contextlib.ExitStack() as stack:
-        thread = threading.Thread(target=lambda: c.cursor().execute("COMMIT PREPARED 'stuck'"))
+    with contextlib.ExitStack() as stack:
         with slot_in_second_step(db, lambda: (db.deploy(select_all('t')), db.start())):
             db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
-            stack.enter_context(setting(frame.cluster, 'synchronous_standby_names', 'nobody'))
-            thread.start()
-            wait_until(lambda: db.cluster.value('SELECT wait_event FROM pg_stat_activity WHERE pid = %s', (c.info.backend_pid,)) == 'SyncRep',
-                       30, 'the commit waits', 0.01)
+            stack.enter_context(stuck_commit(db, "COMMIT PREPARED 'stuck'"))
         found = shown(db, "prepared transaction 'stuck'")[0]
         equal((found['phase'], found['waits_for_pid']), ('copying', None))
-        stack.close()
-        thread.join(60)
-        check(not thread.is_alive(), 'the commit still waits')
     db.wait_served()
     settle(db)
     expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
@@ -249,7 +232,8 @@ def concurrent_ddl(frame):
             c.cursor().execute("UPDATE b SET x = 'u' WHERE id = '0'")
             c.commit()
         # two open ones, DDL in one of them, which is rolled back
-        with session(db, "INSERT INTO a VALUES ('2', 2)") as c, session(db, "INSERT INTO b VALUES ('2', 2, 'b')", 'ALTER TABLE c ADD gone text') as d:
+        with session(db, "INSERT INTO a VALUES ('2', 2)") as c, \
+                session(db, "INSERT INTO b VALUES ('2', 2, 'b')", 'ALTER TABLE c ADD gone text') as d:
             c.cursor().execute("INSERT INTO b VALUES ('3', 3, 'c')")
             d.cursor().execute("INSERT INTO c VALUES ('4', 4, 'z', 'gone')")
             d.rollback()

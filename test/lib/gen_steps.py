@@ -207,6 +207,7 @@ class Steps(Dml, Ddl):
     def prefer(self, missing):
         """What is to come next, as far as it can."""
         self.ddl_kinds.left = [kind for kind in self.ddl_kinds.cards if kind in missing] or self.ddl_kinds.left
+        self.dml_kinds.left = [kind for kind in DML if kind in missing] or self.dml_kinds.left
         wanted = [kind for kind in CONTROLS if kind in missing]
         if any(kind in missing for kind in ENDS_OF_PREPARED):
             wanted.append('prepare transaction')
