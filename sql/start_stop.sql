@@ -36,6 +36,11 @@ SELECT count(*) FROM pgsync_status();
 SELECT pgsync_stop();
 SELECT pgsync_stop();
 SELECT * FROM switch;
+
+-- in one statement: each sees what the one before it did
+SELECT pgsync_start(), pgsync_stop(), pgsync_stop() AS again, pgsync_start() AS last;
+SELECT * FROM switch;
+
 SELECT pgsync_stop(true);
 SELECT * FROM switch;
 SELECT pgsync_stop(true);

@@ -18,6 +18,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_shseclabel.h"
@@ -76,6 +77,8 @@ database_switch_set(Oid database, DatabaseSwitch state)
 		label = psprintf("%s %X/%X", label, LSN_FORMAT_ARGS(since));
 	ObjectAddressSet(object, DatabaseRelationId, database);
 	SetSecurityLabel(&object, PGSYNC_LIBRARY, label);
+	/* what is called next may be in the same statement: SELECT pgsync_stop(), pgsync_start() */
+	CommandCounterIncrement();
 }
 
 /*
