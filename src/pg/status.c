@@ -400,8 +400,9 @@ put_loose_slots(ReturnSetInfo *result, WorkerEntry *entries, int entry_count, Ow
 		else
 		{
 			set_text(&row, STATUS_PHASE, worker_phase_name(PHASE_NONE));
-			if (!known)
-				set_text(&row, STATUS_HINT, "Which stream has the slot is known when MongoDB has been reached; it keeps WAL until then.");
+			set_text(&row, STATUS_HINT, known ?
+					 "The slot is that of a stopped stream, which is removed after those before it, or of one that is about to be started." :
+					 "Which stream has the slot is known when MongoDB has been reached; it keeps WAL until then.");
 		}
 		put_row(result, &row);
 	}
