@@ -249,15 +249,21 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 {
 	KnownTable *known = entry->known;
 	WriteBatch *batch = worker_batch(worker);
-	SyncArena  *arena = batch->arena;
-	RowChange  *change = arena_new(arena, RowChange);
+	SyncArena  *arena;
+	RowChange  *change;
 	Datum	   *old_datums = NULL;
 	bool	   *old_nulls = NULL;
 	Size		used;
 	WriteItem  *item;
 
 	if (batch->item_count == 0 && (kind == ROW_INSERT || kind == ROW_UPDATE))
+	{
 		check_rereads(worker);
+		/* documents of tables that this marked may have filled it */
+		batch = worker_batch(worker);
+	}
+	arena = batch->arena;
+	change = arena_new(arena, RowChange);
 	change->kind = kind;
 	change->round = known->doc.stale ? known->doc.copy_round : 0;
 	if (old_tuple != NULL)
