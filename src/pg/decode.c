@@ -374,6 +374,8 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	entry = relation_look(worker, relation);
 	if (!entry->wanted)
 	{
+		if (entry->skipped_at != worker->transaction_end)
+			source_table_passed_over(worker, entry->relid);
 		entry->skipped_at = worker->transaction_end;
 		return;
 	}
@@ -423,11 +425,14 @@ plugin_truncate(LogicalDecodingContext *context, ReorderBufferTXN *txn, int coun
 
 	for (int i = 0; i < count; i++)
 	{
-		RelationEntry *entry = relation_entry(worker, relations[i]);
+		RelationEntry *entry = relation_look(worker, relations[i]);
 		WriteItem  *item;
 
-		if (entry == NULL)
+		if (!entry->wanted)
+		{
+			entry->skipped_at = worker->transaction_end;
 			continue;
+		}
 		decode_begin_write(worker);
 		recopy_drop_chunk(entry->known);
 		item = write_batch_add(worker_batch(worker), WRITE_TRUNCATE, worker->transaction_end);
