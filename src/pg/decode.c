@@ -368,7 +368,8 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	if (OidIsValid(relation->rd_rel->relrewrite))
 	{
 		if (relation->rd_rel->relam == HEAP_TABLE_AM_OID)
-			note_rewritten_table(worker, relation->rd_rel->relrewrite);
+			note_rewritten_table(worker, relation->rd_rel->relrewrite,
+								 RelationGetRelid(relation));
 		return;
 	}
 	entry = relation_look(worker, relation);

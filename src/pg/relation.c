@@ -125,7 +125,7 @@ static void
 relation_entry_clear(RelationEntry *entry)
 {
 	RelationEntry kept = {.relid = entry->relid, .skipped_at = entry->skipped_at,
-	.rewritten_at = entry->rewritten_at};
+	.rewritten_at = entry->rewritten_at, .rewritten_into = entry->rewritten_into};
 
 	if (entry->table)
 		source_table_release(entry->table);
@@ -156,13 +156,14 @@ relation_entry_find(Oid relid)
 }
 
 bool
-relation_note_rewritten(Worker *worker, Oid relid)
+relation_note_rewritten(Worker *worker, Oid relid, Oid new_heap)
 {
 	RelationEntry *entry = entry_of(relid);
 
-	if (entry->rewritten_at == worker->transaction_end)
+	if (entry->rewritten_at == worker->transaction_end && entry->rewritten_into == new_heap)
 		return false;
 	entry->rewritten_at = worker->transaction_end;
+	entry->rewritten_into = new_heap;
 	return true;
 }
 

@@ -157,6 +157,7 @@ typedef struct KnownTable
 	/* copy under the stream (recopy.c) */
 	const char *reason;			/* why it is due; NULL: since before this process */
 	uint64_t	shape_end;		/* end of the transaction in which this process set the signature */
+	bool		older_shape;	/* the stream has met another one, which was there before it */
 	struct RecopyStart *start;	/* of a table without identity; NULL: its copy has not begun */
 	TimestampTz next_look;		/* it could not be read: not before then ... */
 	long		pause;			/* ... which is so long after the last look, in ms */
@@ -184,6 +185,11 @@ extern void source_tables_drop_replaced(struct Worker *worker, KnownTable *succe
  * on.  One that has begun begins again.  False: it was due already, and nothing was stored.
  */
 extern bool source_table_mark(struct Worker *worker, KnownTable *known, const char *reason);
+/*
+ * The same where rows may be stored that neither the stream nor the copy meets again,
+ * also of the round that is due and has not begun: always a new one.
+ */
+extern void source_table_mark_anew(struct Worker *worker, KnownTable *known, const char *reason);
 /* a row of the relation, of which the rules read none at its time */
 extern void source_table_passed_over(struct Worker *worker, Oid relid);
 extern bool source_table_is_due(const KnownTable *known);
@@ -230,7 +236,8 @@ typedef struct RelationEntry
 
 	/* ends of the last source transactions in which ... */
 	uint64_t	skipped_at;		/* ... a change of it was of no interest */
-	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew */
+	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew, */
+	Oid			rewritten_into; /* for the last time into this relation */
 } RelationEntry;
 
 extern void relation_cache_init(struct Worker *worker);
@@ -240,8 +247,8 @@ extern RelationEntry *relation_look(struct Worker *worker, Relation relation);
 extern RelationEntry *relation_entry(struct Worker *worker, Relation relation);
 /* as it was when it was looked at last, or NULL */
 extern RelationEntry *relation_entry_find(Oid relid);
-/* true: not noted of it in the present source transaction before */
-extern bool relation_note_rewritten(struct Worker *worker, Oid relid);
+/* its rows come from the relation new_heap; true: that was not noted before */
+extern bool relation_note_rewritten(struct Worker *worker, Oid relid, Oid new_heap);
 extern void relation_cache_invalidate_all(void);
 /* once after each change that concerns publications */
 extern bool publications_changed(void);
@@ -259,7 +266,7 @@ extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
 /* takes in the shape of the relation; at_end: as the source transaction leaves it */
 extern void table_check_shape(struct Worker *worker, KnownTable *known, RelationEntry *entry,
 							  bool at_end);
-extern void note_rewritten_table(struct Worker *worker, Oid relid);
+extern void note_rewritten_table(struct Worker *worker, Oid relid, Oid new_heap);
 extern bool relation_is_new(struct Worker *worker, Relation relation, const RelationEntry *entry);
 extern void relations_check_after_ddl(struct Worker *worker);
 

@@ -18,6 +18,7 @@ import identity                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
 import parts                            # noqa: E402, F401
+import passed_over                      # noqa: E402, F401
 import recopy                           # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401
