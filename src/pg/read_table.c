@@ -14,19 +14,14 @@
  */
 #include "worker.h"
 
-#include "access/genam.h"
-#include "access/heaptoast.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/skey.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "replication/message.h"
@@ -35,13 +30,9 @@
 #include "storage/procarray.h"
 #include "storage/sinvaladt.h"
 #include "storage/standby.h"
-#include "utils/builtins.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /* between two looks at a transaction that is waited for: at first, and at most */
 #define WAIT_FIRST_MS		10
