@@ -44,7 +44,7 @@ check_chunk_shape(KnownTable *known, Relation relation, RelationEntry *entry, XL
 	SourceTableDoc *doc = &known->doc;
 	bool		other = doc->signature != NULL && strcmp(doc->signature, entry->signature) != 0;
 
-	if (other && signature_makes_stale(doc->signature, entry->signature))
+	if (other && shape_makes_stale(doc, entry))
 	{
 		doc->stale = true;
 		doc->copy_round = Max(doc->copy_round, 1);

@@ -63,6 +63,9 @@ table_check_shape(Worker *worker, KnownTable *known, RelationEntry *entry, bool 
 		if (known->older_shape)
 			source_table_mark_anew(worker, known, reason);
 		known->older_shape = false;
+		/* of a copy that is going on it is the progress */
+		if (!doc->stale)
+			doc->relfilenode = entry->relfilenode;
 		return;
 	}
 	if (doc->signature != NULL && is_history(worker, known, at_end))
@@ -74,13 +77,15 @@ table_check_shape(Worker *worker, KnownTable *known, RelationEntry *entry, bool 
 		(void) source_table_mark(worker, known, reason);
 		return;
 	}
-	stale = doc->signature != NULL && signature_makes_stale(doc->signature, entry->signature);
+	stale = doc->signature != NULL && shape_makes_stale(doc, entry);
 	known->older_shape = false;
 	recopy_drop_chunk(known);
 	if (doc->signature != NULL)
 		pfree(doc->signature);
 	doc->signature = MemoryContextStrdup(TopMemoryContext, entry->signature);
 	doc->signature_lsn = known->shape_end = worker->transaction_end;
+	if (!doc->stale)
+		doc->relfilenode = entry->relfilenode;
 	if (stale && !doc->replaced)
 		source_table_mark_anew(worker, known, reason);
 	else

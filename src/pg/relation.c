@@ -242,6 +242,27 @@ signature_makes_stale(const char *old, const char *new)
 }
 
 /*
+ * A default that is stored for older rows shows as "m", but not any more when the
+ * table has been written anew since, as CLUSTER does in the same transaction.
+ */
+static bool
+signature_adds_column(const char *old, const char *new)
+{
+	for (const char *at = new, *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
+		if (*at >= '0' && *at <= '9' && !signature_has_line(old, at, end - at))
+			return true;
+	return false;
+}
+
+bool
+shape_makes_stale(const SourceTableDoc *doc, const RelationEntry *entry)
+{
+	return signature_makes_stale(doc->signature, entry->signature) ||
+		(doc->relfilenode != entry->relfilenode &&
+		 signature_adds_column(doc->signature, entry->signature));
+}
+
+/*
  * The index whose columns are the identity; InvalidOid if there is none.  Under
  * FULL that is the primary key if it is immediate and valid (design 5): two rows
  * may share a deferrable one for a moment.
@@ -409,6 +430,7 @@ relation_look(Worker *worker, Relation relation)
 		return entry;
 	}
 	entry->through_root = entry->name.relid != entry->relid;
+	entry->relfilenode = relation->rd_rel->relfilenode;
 	entry->conversion = row_conversion_create(RelationGetDescr(relation),
 											  relation->rd_rel->relowner,
 											  plan_compatibility(worker->plan));

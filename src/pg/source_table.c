@@ -276,6 +276,7 @@ met_in_stream(Worker *worker, Relation relation, RelationEntry *entry)
 	doc->copied_in_stream = is_new;
 	doc->signature = MemoryContextStrdup(TopMemoryContext, entry->signature);
 	doc->signature_lsn = known->shape_end = worker->transaction_end;
+	doc->relfilenode = entry->relfilenode;
 	if (!is_new)
 		begin_round(worker, known, "rows of it have not come through the stream");
 	source_table_store(worker, known);

@@ -225,6 +225,7 @@ typedef struct RelationEntry
 	KnownTable *known;			/* the same as stored */
 	RulesName	name;			/* under which the rules see it; valid ones only */
 	bool		through_root;	/* that is another relation's: partitions share it */
+	Oid			relfilenode;
 	SyncRowType row_type;
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
@@ -257,6 +258,8 @@ extern List *relations_touched(struct Worker *worker);
 /* tables to copy: oids in a fixed order; needs a transaction */
 extern List *relations_to_copy(struct Worker *worker);
 extern bool signature_makes_stale(const char *old, const char *new);
+/* of what is stored of the table, which has a signature: the same, and the file counts, too */
+extern bool shape_makes_stale(const SourceTableDoc *doc, const RelationEntry *entry);
 extern Oid	identity_index(Relation relation);
 /* attribute numbers; *identity as in RelationEntry */
 extern Bitmapset *relation_identity_columns(Relation relation, char *identity);

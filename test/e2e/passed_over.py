@@ -1,6 +1,8 @@
 """passed_over.py - changes of a table that the stream passes over, or sees under other keys, within the transaction of the DDL."""
 from frame import case
-from recopy import FILL, LARGE, LARGE_RULES, RULES, TABLE, like_fresh, like_tables, settled, stays
+from recopy import each, FILL, LARGE, LARGE_RULES, RULES, TABLE, like_fresh, like_tables, settled, stays
+from suite import equal
+from tables import restart_worker
 from waits import stuck_commit, waits_for
 
 CHANGES = ("DELETE FROM {0} WHERE n % 10 = 0; UPDATE {0} SET n = n + 1000 WHERE n % 10 = 1;"
@@ -47,6 +49,28 @@ def other_keys(frame):
         settled(db)
         like_tables(db, statement, 't')
     stays(db, stream)
+    like_fresh(db, RULES)
+
+
+@case('recopy: a column that is added with a default is in a new file when its transaction ends')
+def clustered(frame):
+    db = frame.replicating(TABLE + '', RULES)
+    db.sql(FILL.format(100))
+    db.wait()
+    for n, (restart, statement, copied) in enumerate((
+            (False, 'BEGIN; ALTER TABLE t ADD {0} int DEFAULT 7; CLUSTER t USING t_pkey; COMMIT', True),
+            (False, 'ALTER TABLE t ADD {0} int', False), (True, 'ALTER TABLE t ADD {0} int', False),
+            (False, 'VACUUM FULL t; ALTER TABLE t ADD {0} int', False),
+            (True, 'BEGIN; CLUSTER t; ALTER TABLE t ADD {0} text; ALTER TABLE t ALTER {0} SET DEFAULT 1; COMMIT', None),
+            (True, 'BEGIN; ALTER TABLE t ADD {0} int DEFAULT 7; CLUSTER t USING t_pkey; COMMIT', True))):
+        if restart:
+            restart_worker(db)
+        log = frame.cluster.log_position()
+        each(db, statement.format(f'c{n}'))
+        settled(db)
+        like_tables(db, statement, 't')
+        if copied is not None:
+            equal('will copy table' in frame.cluster.log(log), copied, f'{statement}: copied again')
     like_fresh(db, RULES)
 
 
