@@ -353,6 +353,35 @@ def limits(frame):
     equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (18, pid))
 
 
+@case('types of millions of attributes, and values deeper than can be printed: rows behind them come')
+def wide_types(frame):
+    # a few types, each with forty attributes of the one before
+    wide = 'CREATE TYPE x0 AS (i int);' + ''.join(
+        f'CREATE TYPE x{n + 1} AS ({", ".join(f"w{i} x{n}" for i in range(40))});' for n in range(4))
+    db = frame.database(wide + """
+        CREATE FUNCTION deepest() RETURNS tsquery LANGUAGE plpgsql AS
+            $$ DECLARE q tsquery = '!a'; BEGIN FOR i IN 1..14 LOOP q = ts_rewrite(q, 'a'::tsquery, q); END LOOP; RETURN q; END $$;
+        CREATE TABLE t (id text PRIMARY KEY, x x4, q tsquery[])""")
+
+    def insert(way):
+        db.sql(f"INSERT INTO t (id, q) VALUES ('{way} deep', ARRAY[deepest()]), ('{way} fine', ARRAY['!a'::tsquery])")
+        db.sql(f"UPDATE t SET x.w1.w2.w3.w4.i = 5 WHERE id = '{way} fine'")
+
+    insert('copy')
+    db.deploy(CUSTOM + select_all('t'))
+    db.start()
+    with own_memory(db, 100_000_000):
+        db.wait_served()
+        pid = db.status()[0]['pid']
+        insert('stream')
+        db.wait()
+    got = rows(db, 't')
+    equal({i: row['q'] for i, row in got.items()}, dict.fromkeys(['copy fine', 'stream fine'], '["!\'a\'"]'))
+    for row in got.values():
+        equal(json.loads(row['x'])['w1']['w2']['w3']['w4'], {'i': 5})
+    equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (2, pid))
+
+
 # ---------------------------------------------------------------- settings and encodings
 
 STRANGE = {'datestyle': 'German, DMY', 'timezone': 'America/New_York', 'intervalstyle': 'sql_standard', 'bytea_output': 'escape',
