@@ -42,13 +42,23 @@ static TimeoutId foreign_timeout = MAX_TIMEOUTS;
 void
 set_failure(const RowConversion *conversion, const char *message)
 {
+	char	   *failure = conversion->failure;
 	int			len;
 
 	if (message == NULL)
 		message = "no reason is given";
+	/* foreign code can put any bytes into a message, which goes to the log and the storage */
+	if (!utf8_is_valid(message, strlen(message)))
+	{
+		strlcpy(failure, message, ROW_FAILURE_SIZE);
+		for (char *c = failure; *c != '\0'; c++)
+			if (IS_HIGHBIT_SET(*c))
+				*c = '?';
+		return;
+	}
 	len = pg_mbcliplen(message, (int) strlen(message), ROW_FAILURE_SIZE - 1);
-	memcpy(conversion->failure, message, len);
-	conversion->failure[len] = '\0';
+	memcpy(failure, message, len);
+	failure[len] = '\0';
 }
 
 SyncValue

@@ -65,7 +65,7 @@ def without_mallory(db):
 
 HARMLESS = {'fine': 'fine', 'set': 'set', 'lock and leave': 'lock and leave', 'bytes': 'a\ufffd\ufffd',
             'who': 'mallory, restricted 1, read only 1, path '}
-HARMFUL = ('error', 'cancel', 'memory', 'more memory', 'recurse', 'write', 'lock and fail', 'terminate', 'superuser')
+HARMFUL = ('error', 'error of bytes', 'cancel', 'memory', 'more memory', 'recurse', 'write', 'lock and fail', 'terminate', 'superuser')
 
 
 @case('output functions of foreign types: they run as the owner, and what they raise is the row\'s failure')
@@ -110,6 +110,8 @@ def foreign_code(frame):
         insert('stream')
         verify('copy', 'stream')
         equal(db.status()[0]['rejected_rows'], 2 * each, 'rejected')
+        reasons = {reason for (reason,) in db.sql("SELECT reason FROM pgsync_rejected_rows WHERE row_key LIKE '%error of bytes%'")}
+        equal(reasons, {'column "v" cannot be converted: evil: ? ?'})
         equal(db.status()[0]['pid'], pid, 'the worker went on')
         check(not db.value("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'mallory became superuser')
         equal(db.value('SELECT count(*) FROM evil_log'), 0)
