@@ -14,8 +14,8 @@ from gen_ddl import Ddl
 from gen_dml import DML, Dml
 from gen_tables import Deck, Refused
 
-CONTROLS = {'commit': 5, 'rollback': 2, 'savepoint': 6, 'rollback to savepoint': 5, 'release savepoint': 3,
-            'prepare transaction': 4, 'logical message': 2}
+CONTROLS = {'commit': 5, 'rollback': 2, 'savepoint': 6, 'rollback to savepoint': 8, 'release savepoint': 4,
+            'prepare transaction': 4, 'logical message': 3}
 ENDS_OF_PREPARED = ['commit prepared', 'rollback prepared']
 
 
