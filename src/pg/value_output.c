@@ -21,7 +21,6 @@
 #include "value.h"
 
 #include "access/xact.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
@@ -42,23 +41,13 @@ static TimeoutId foreign_timeout = MAX_TIMEOUTS;
 void
 set_failure(const RowConversion *conversion, const char *message)
 {
-	char	   *failure = conversion->failure;
-	int			len;
+	SyncError	text;
 
-	if (message == NULL)
-		message = "no reason is given";
-	/* foreign code can put any bytes into a message, which goes to the log and the storage */
-	if (!utf8_is_valid(message, strlen(message)))
-	{
-		strlcpy(failure, message, ROW_FAILURE_SIZE);
-		for (char *c = failure; *c != '\0'; c++)
-			if (IS_HIGHBIT_SET(*c))
-				*c = '?';
-		return;
-	}
-	len = pg_mbcliplen(message, (int) strlen(message), ROW_FAILURE_SIZE - 1);
-	memcpy(failure, message, len);
-	failure[len] = '\0';
+	StaticAssertStmt(sizeof(text.message) <= ROW_FAILURE_SIZE, "a message fits");
+	/* which makes text of it: foreign code can say anything */
+	sync_error_set(&text, SYNC_ERROR_LIMIT, "%s",
+				   message != NULL ? message : "no reason is given");
+	strcpy(conversion->failure, text.message);
 }
 
 SyncValue

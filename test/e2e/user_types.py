@@ -131,6 +131,9 @@ def foreign_code(frame):
         found = db.sql("SELECT kind, message FROM pgsync_evaluate(%s, 'm.plain', '{\"id\": \"copy error\"}')",
                        (select_all('m.plain'),))
         check(len(found) == 1 and found[0][0] == 'error' and 'column "v"' in found[0][1] and 'evil: error' in found[0][1], found)
+        found = db.value("SELECT message FROM pgsync_evaluate(%s, 'm.plain', '{\"id\": \"copy error of bytes\"}')",
+                         (select_all('m.plain'),))
+        check('evil: ? ?' in found, found)
 
 
 @case('an output function that does not end is ended, and the rows behind it come')
