@@ -252,8 +252,12 @@ relations_check_after_ddl(Worker *worker)
 		KnownTable *known = lfirst(cell);
 		RelationEntry *entry = known->dropped ? NULL : entry_in_use(worker, known);
 
-		if (entry != NULL)
-			table_check_shape(worker, known, entry, true);
+		if (entry == NULL)
+			continue;
+		table_check_shape(worker, known, entry, true);
+		/* it was away for a part of the transaction, and looks as before */
+		if (entry->skipped_at == worker->transaction_end)
+			(void) source_table_mark(worker, known, "it was changed while it had another name, or was not published");
 	}
 	foreach(cell, worker->tables)
 	{
