@@ -2,8 +2,9 @@
 
 Each compares with what the tables hold, and with a fresh stream.
 """
-from frame import case, expect
+from frame import case, expect, select_all
 from recopy import like_fresh, like_tables, settled, stays
+from suite import check
 
 EDITION2 = 'config:\n  edition: 2\n  timestamp_max_precision: seconds\n'
 
@@ -123,3 +124,18 @@ def not_published(frame):
          {'a': f'ALTER PUBLICATION powersync DROP TABLE a; {CHANGES.format("a")}; ALTER PUBLICATION powersync ADD TABLE a',
           'p': f'ALTER TABLE p DETACH PARTITION part; {CHANGES.format("part")};'
                ' ALTER TABLE p ATTACH PARTITION part FOR VALUES IN (1)'})
+
+
+@case('broken: the smallest chunks are of more than one row')
+def small_chunks(frame):
+    db = frame.replicating('CREATE TABLE t (id text PRIMARY KEY, n int); INSERT INTO t SELECT i::text, i FROM generate_series(1, 1000) i',
+                           select_all('t'), copy_chunk_size='64kB')
+    db.sql("SELECT pg_create_logical_replication_slot('probe', 'test_decoding')")
+    try:
+        db.sql('ALTER TABLE t ADD d int DEFAULT 5')
+        settled(db)
+        chunks = db.value("""SELECT count(*) FROM pg_logical_slot_get_changes('probe', NULL, NULL)
+                          WHERE data LIKE 'message:% high'""")
+    finally:
+        db.sql("SELECT pg_drop_replication_slot('probe')")
+    check(1 < chunks < 100, f'{chunks} chunks for 1000 rows')
