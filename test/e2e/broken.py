@@ -2,9 +2,14 @@
 
 Each compares with what the tables hold, and with a fresh stream.
 """
+import contextlib
+
+import psycopg2
+
 from frame import case, expect, select_all
+from hold import Holder
 from recopy import like_fresh, like_tables, settled, stays
-from suite import check
+from suite import Failed, check, wait_until
 
 EDITION2 = 'config:\n  edition: 2\n  timestamp_max_precision: seconds\n'
 
@@ -139,3 +144,61 @@ def small_chunks(frame):
     finally:
         db.sql("SELECT pg_drop_replication_slot('probe')")
     check(1 < chunks < 100, f'{chunks} chunks for 1000 rows')
+
+
+@case('broken: another publication by a reload, and the first one again')
+def another_publication(frame):
+    rules = select_all('t', 'u')
+    db = frame.replicating("CREATE TABLE t (id text PRIMARY KEY, n int); INSERT INTO t VALUES ('1', 1), ('2', 2);"
+                           "CREATE TABLE u (id text PRIMARY KEY, n int); INSERT INTO u VALUES ('1', 1);"
+                           'CREATE PUBLICATION other FOR TABLE u', rules)
+
+    def tables_are(*names):
+        """The worker hears of the reload when it does, and acts at the end of a transaction."""
+        def probe():
+            db.sql('UPDATE u SET n = n + 1')
+            db.wait()
+            return {table for _, table, _ in db.reduced().all_rows()} == set(names)
+        wait_until(probe, 30, lambda: f'{names}: {db.status()}')
+
+    try:
+        frame.cluster.sql("ALTER SYSTEM SET pgsync.publication = 'other'")
+        frame.cluster.reload()
+        tables_are('u')
+        db.sql("INSERT INTO t VALUES ('3', 3); DELETE FROM t WHERE id = '1'")
+    finally:
+        frame.cluster.sql('ALTER SYSTEM RESET pgsync.publication')
+        frame.cluster.reload()
+    tables_are('t', 'u')
+    db.sql("UPDATE t SET n = n + 1; INSERT INTO t VALUES ('4', 4)")
+    settled(db)
+    expect(db, {'global[]': {('t', '2'): {'id': '2', 'n': 3}, ('t', '3'): {'id': '3', 'n': 4}, ('t', '4'): {'id': '4', 'n': 4},
+                             ('u', '1'): {'id': '1', 'n': db.value('SELECT n FROM u')}}})
+    like_fresh(db, rules)
+
+
+@case('broken: a partition whose detachment was broken off, through the root')
+def broken_off(frame):
+    rules = all_of('SELECT * FROM t')
+    db = frame.replicating("""CREATE TABLE t (id text, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k);
+        CREATE TABLE one PARTITION OF t FOR VALUES IN (1); CREATE TABLE two PARTITION OF t FOR VALUES IN (2);
+        INSERT INTO t VALUES ('a', 1), ('b', 2); CREATE PUBLICATION powersync FOR TABLE t WITH (publish_via_partition_root)""",
+                           rules, publication=False)
+    reader = Holder(db, 'SELECT FROM t')
+    with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '500ms'")
+        try:
+            cursor.execute('ALTER TABLE t DETACH PARTITION two CONCURRENTLY')
+            raise Failed('it was not broken off')
+        except psycopg2.errors.LockNotAvailable:
+            pass
+        finally:
+            reader.end()
+    db.sql("INSERT INTO two VALUES ('c', 2); UPDATE t SET id = 'aa'")
+    settled(db)
+    like_tables(db, 'pending', 't')
+    like_fresh(db, rules, 'pending')
+    db.sql('ALTER TABLE t DETACH PARTITION two FINALIZE')
+    db.sql('ALTER TABLE t ATTACH PARTITION two FOR VALUES IN (2)')
+    settled(db)
+    like_tables(db, 'attached', 't')
