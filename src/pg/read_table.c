@@ -326,6 +326,7 @@ scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress, Relatio
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	ItemPointerData first;
 	ItemPointerData last;
+	Size		before = arena_used(worker->batch->arena);	/* whole blocks: never none */
 	bool		more = false;
 
 	tid_decode(progress->next_tid, &first);
@@ -354,7 +355,7 @@ scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress, Relatio
 		MemoryContextReset(worker->change_context);
 
 		progress->next_tid = tid_encode(&slot->tts_tid) + 1;
-		if (arena_used(worker->batch->arena) >= limit)
+		if (arena_used(worker->batch->arena) - before >= limit)
 		{
 			more = true;
 			break;

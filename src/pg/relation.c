@@ -337,7 +337,10 @@ build_row_type(RelationEntry *entry, Relation relation)
 
 		columns[i].name = (SyncString) {name, (uint32_t) strlen(name)};
 		if (bms_is_member(attnum, keys))
+		{
 			identity[entry->row_type.identity_count++] = i;
+			entry->inexact_key |= entry->conversion->columns[i].inexact;
+		}
 	}
 	entry->row_type.columns = columns;
 	entry->row_type.identity = identity;

@@ -278,7 +278,11 @@ met_in_stream(Worker *worker, Relation relation, RelationEntry *entry)
 	doc->signature_lsn = known->shape_end = worker->transaction_end;
 	doc->relfilenode = entry->relfilenode;
 	if (!is_new)
+	{
+		/* what is changed from here on is not seen under the name it had before */
+		entry->skipped_at = worker->transaction_end;
 		begin_round(worker, known, "rows of it have not come through the stream");
+	}
 	source_table_store(worker, known);
 	if (!is_new)
 		replace_others(worker, entry, known);

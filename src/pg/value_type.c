@@ -496,6 +496,47 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 		column->printed = NULL;
 }
 
+/*
+ * Can different values of the type be converted alike (an infinite timestamp, one whose
+ * fraction is cut, bytes in an array), or one value otherwise when something else was
+ * renamed?  Labels of enums are not meant: they are part of the table's shape.
+ */
+static bool
+is_inexact(Oid type)
+{
+	type = getBaseType(type);
+	switch (type)
+	{
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case DATEOID:
+		case TIMEOID:
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCOLLATIONOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			break;
+	}
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_COMPOSITE:
+		case TYPTYPE_RANGE:
+		case TYPTYPE_MULTIRANGE:
+			return true;
+		default:
+			return type_is_array(type);
+	}
+}
+
 /* In the memory context that holds the conversion. */
 void
 column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool custom_types)
@@ -507,6 +548,7 @@ column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool cu
 	column->type = type;
 	column->typlen = get_typlen(type);
 	column->kind = conversion_kind(type);
+	column->inexact = is_inexact(type);
 	if (column->kind == CONVERT_JSONB)
 		column->guard_large = column->expands = true;
 	if (column->kind != CONVERT_OUTPUT)

@@ -85,6 +85,7 @@ typedef struct ColumnConversion
 	bool		guard_large;	/* or on one that is not small */
 	bool		too_deep;		/* its parts are in one another more often than can be printed */
 	bool		expands;		/* its text can be far larger than the value */
+	bool		inexact;		/* keys take its values otherwise: see row_key_values() */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
 	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
@@ -134,6 +135,14 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
 							 SyncArena *scratch, SyncValue *values);
+/*
+ * The values that a row's key is made of: those that were converted, but where different
+ * values of the column can be converted alike, or one value otherwise when something else
+ * was renamed, what tells them apart.  By position, as values[]; complete ones only.
+ */
+extern const SyncValue *row_key_values(const RowConversion *conversion, const Datum *datums,
+									   const bool *nulls, const int *positions, int count,
+									   SyncArena *scratch, const SyncValue *values);
 /* The conversion's settings of a worker's session: formats, time zone, search_path. */
 extern void row_conversion_settings(void);
 /* The same for a while, in a session that is somebody's; an error ends it, too. */
@@ -227,6 +236,7 @@ typedef struct RelationEntry
 	bool		through_root;	/* that is another relation's: partitions share it */
 	Oid			relfilenode;
 	SyncRowType row_type;
+	bool		inexact_key;	/* the identity has inexact columns */
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
 	char	   *signature;		/* relation.c: shape as text */
@@ -236,7 +246,8 @@ typedef struct RelationEntry
 	SyncValue  *old_values;
 
 	/* ends of the last source transactions in which ... */
-	uint64_t	skipped_at;		/* ... a change of it was of no interest */
+	uint64_t	skipped_at;		/* ... a change of it was of no interest, or it got another
+								 * source table */
 	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew, */
 	Oid			rewritten_into; /* for the last time into this relation */
 } RelationEntry;

@@ -12,6 +12,7 @@ sys.path[:0] = [here, os.path.join(here, '..', 'lib')]
 from frame import CASES, Frame          # noqa: E402
 from stand import Stand                 # noqa: E402
 from suite import Suite                 # noqa: E402
+import broken                           # noqa: E402, F401
 import bugs                             # noqa: E402, F401
 import failover                         # noqa: E402, F401
 import identity                         # noqa: E402, F401
