@@ -19,6 +19,7 @@ import bson                                                     # noqa: E402
 from bson import Binary, Int64, ObjectId                        # noqa: E402
 
 import oracle                                                   # noqa: E402
+import pg_values                                                # noqa: E402
 from load import Load, Reader, Violation                        # noqa: E402
 from stand import Stand                                         # noqa: E402
 from suite import Suite, check, equal, wait_until               # noqa: E402
@@ -179,6 +180,37 @@ def scenario():
     equal(bson.decode(oracle.lookup_bytes('a', '1', 3))['l'][2], 3)
 
 
+def printed_values():
+    """The second reading of values, of what the contract gives examples for."""
+    int4, text, timestamptz, box = (pg_values.Type(oid, name, 'b', 0, 0, 0, delimiter, True) for oid, name, delimiter in (
+        (1, 'int4', ','), (2, 'text', ','), (3, 'timestamptz', ','), (4, 'box', ';')))
+    types = {t.oid: t for t in (
+        int4, text, timestamptz, box, pg_values.Type(5, '_int4', 'b', 1, 0, 0, ',', True),
+        pg_values.Type(6, '_text', 'b', 2, 0, 0, ',', True), pg_values.Type(7, '_box', 'b', 4, 0, 0, ';', True),
+        pg_values.Type(8, 'comp', 'c', 0, 0, 0, ',', False, [('a', 1), ('b', 2), ('t', 3), ('n', 5)]),
+        pg_values.Type(9, 'range', 'r', 0, 0, 1, ',', True), pg_values.Type(10, 'multirange', 'm', 0, 0, 9, ',', True),
+        pg_values.Type(11, 'domain', 'd', 0, 5, 0, ',', False))}
+    off, on = (pg_values.Values(types, pg_values.Options(x, x)) for x in (False, True))
+    comp = '(1,"x ""y""","2024-02-29 13:14:15.5+00","{1,2}")'
+    for oid, printed, legacy, all_on in (
+            (5, '[2:4]={7,NULL,9}', '[7,null,9]', '[7,null,9]'), (5, '{{1,2},{3,4}}', '[[1,2],[3,4]]', '[[1,2],[3,4]]'),
+            (6, r'{"a,b",NULL,"NULL","\""}', r'["a,b",null,"NULL","\""]', r'["a,b",null,"NULL","\""]'),
+            (7, '{(2,2),(0,0);(3,3),(1,1)}', '["(2","2)","(0","0);(3","3)","(1","1)"]', '[NaN,NaN]'),
+            (3, '2024-02-29 13:14:15.5+00', '2024-02-29 13:14:15.5Z', '2024-02-29T13:14:15.500000Z'),
+            (3, '-infinity', '0000-01-01 00:00:00Z', '0000-01-01T00:00:00.000000Z'), (3, '0044-03-15 01:02:03+00 BC', None, None),
+            (8, comp, comp, r'{"a":1,"b":"x \"y\"","t":"2024-02-29T13:14:15.500000Z","n":[1,2]}'),
+            (8, '(,"",,)', '(,"",,)', '{"a":null,"b":"","t":null,"n":null}'),
+            (9, '[1,)', '[1,)', '{"lower":1,"upper":null,"lower_exclusive":0,"upper_exclusive":1}'), (9, 'empty', 'empty', 'empty'),
+            (10, '{(,1),[5,7)}', '{(,1),[5,7)}', '[{"lower":null,"upper":1,"lower_exclusive":1,"upper_exclusive":1},'
+             '{"lower":5,"upper":7,"lower_exclusive":0,"upper_exclusive":1}]'),
+            (11, '{1}', '{1}', '[1]')):
+        equal(off.column(oid, printed), legacy, printed)
+        equal(on.column(oid, printed), all_on, printed)
+    equal([pg_values.real_text(float(x)) for x in ('1', '-0', '0.1', '1e20', '1e21', '1e-6', '1.5e-7', '-123456.789', 'nan')],
+          ['1.0', '0.0', '0.1', '100000000000000000000.0', '1e+21', '0.000001', '1.5e-7', '-123456.789', 'NaN'])
+    equal(pg_values.parse_copy('a\\tb\t\\N\t\n\\\\N\tx\\ny\t1\n'), [['a\tb', None, ''], ['\\N', 'x\ny', '1']])
+
+
 MUTANTS = [
     ('half', 'rows are not those of transaction'),
     ('lost row', 'rows are not those of transaction'),
@@ -194,6 +226,7 @@ MUTANTS = [
 if __name__ == '__main__':
     suite = Suite('harness')
     suite.run('formulas', scenario)
+    suite.run('printed values', printed_values)
     with Stand('harness', config={'shared_preload_libraries': "''"}) as stand:
         suite.run('a right replicator passes', right, stand)
         for number, (mutant, words) in enumerate(MUTANTS, 1):

@@ -263,7 +263,8 @@ append_fraction(SyncBuffer *buffer, const PrintedOptions *options, const char *f
 	if (digits == 0)
 		return;
 	buffer_append_char(buffer, '.');
-	buffer_append(buffer, from + 1, given < digits ? given : digits);
+	if (given > 0)
+		buffer_append(buffer, from + 1, given < digits ? given : digits);
 	for (size_t i = given; i < digits; i++)
 		buffer_append_char(buffer, '0');
 }

@@ -234,6 +234,16 @@ find_successor(Worker *worker, const KnownTable *known)
 	return NULL;
 }
 
+/* Without its publication every table of the rules counts, which status has to tell. */
+static void
+check_publication(Worker *worker)
+{
+	if (!publications_changed())
+		return;
+	worker->publication.missing = publication_is_missing(&worker->preloaded->settings);
+	worker_show_warnings(worker);
+}
+
 /*
  * At the end of a transaction that changed catalogs: tables that now bear a name of
  * the rules are met; changes of shape and identity are noticed; and source tables that
@@ -246,6 +256,7 @@ relations_check_after_ddl(Worker *worker)
 	ListCell   *cell;
 
 	worker->tables_touched = false;
+	check_publication(worker);
 	look_again(worker);
 	foreach(cell, worker->tables)
 	{
@@ -254,10 +265,10 @@ relations_check_after_ddl(Worker *worker)
 
 		if (entry == NULL)
 			continue;
-		table_check_shape(worker, known, entry, true);
-		/* it was away for a part of the transaction, and looks as before */
+		/* it was away in the middle of the transaction: by name or from the publication */
 		if (entry->skipped_at == worker->transaction_end)
-			(void) source_table_mark(worker, known, "it was changed while it had another name, or was not published");
+			(void) source_table_mark(worker, known, "changes of it were passed over while it was not under the rules");
+		table_check_shape(worker, known, entry, true);
 	}
 	foreach(cell, worker->tables)
 	{

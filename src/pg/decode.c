@@ -382,6 +382,8 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	entry = relation_look(worker, relation);
 	if (!entry->wanted)
 	{
+		if (entry->skipped_at != worker->transaction_end)
+			source_table_passed_over(worker, entry->relid);
 		entry->skipped_at = worker->transaction_end;
 		return;
 	}

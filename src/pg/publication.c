@@ -115,6 +115,18 @@ publication_describe(const char *name, PublicationFacts *facts)
 	return true;
 }
 
+/*
+ * As the snapshot at hand shows it, and without refusing anything: what is refused ends
+ * the worker where a row of such a table comes.
+ */
+bool
+publication_is_missing(const PgsyncSettings *settings)
+{
+	const char *name = *settings->publication;
+
+	return name != NULL && name[0] != '\0' && !OidIsValid(publication_oid(name));
+}
+
 PublicationState
 publication_state(const PgsyncSettings *settings)
 {
@@ -123,11 +135,9 @@ publication_state(const PgsyncSettings *settings)
 	Oid			oid = publication_oid(name);
 	char	   *filter;
 
+	state.missing = publication_is_missing(settings);
 	if (!OidIsValid(oid))
-	{
-		state.missing = name != NULL && name[0] != '\0';
 		return state;
-	}
 	refuse_actions(GetPublication(oid), name);
 	filter = find_filter(oid);
 	if (filter != NULL)

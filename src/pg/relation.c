@@ -46,6 +46,7 @@ static HTAB *relation_cache = NULL;
 static Oid	touched[TOUCHED_MAX];
 static int	touched_count = 0;
 static bool touched_all = true;	/* or more than fit, or all */
+static bool publications_touched = false;
 
 /* ---------------------------------------------------------------- cache */
 
@@ -75,6 +76,8 @@ invalidate_relation(Datum arg, Oid relid)
 static void
 invalidate_by_syscache(Datum arg, int cacheid, uint32 hashvalue)
 {
+	if (cacheid == PUBLICATIONOID)
+		publications_touched = true;
 	relation_cache_invalidate_all();
 }
 
@@ -90,6 +93,15 @@ relation_cache_invalidate_all(void)
 	hash_seq_init(&scan, relation_cache);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		entry->valid = false;
+}
+
+bool
+publications_changed(void)
+{
+	bool		changed = publications_touched;
+
+	publications_touched = false;
+	return changed;
 }
 
 void

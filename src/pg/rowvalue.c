@@ -24,6 +24,12 @@
 #include "varatt.h"
 #endif
 
+/* below it the text of no value, of whatever type, comes near what the server can print */
+#define LARGE_VALUE			1024
+
+/* of a row, as values of the rules language; a row as JSON is far smaller */
+#define LARGEST_CONVERSION	((size_t) 256 * 1024 * 1024)
+
 /* ---------------------------------------------------------------- settings */
 
 /*
@@ -136,7 +142,7 @@ typedef struct RowSource
 typedef enum Presence
 {
 	DATUM_NULL,
-	DATUM_MISSING,					/* unchanged, out of line, and not in the change */
+	DATUM_MISSING,				/* unchanged, out of line, and not in the change */
 	DATUM_THERE
 } Presence;
 
@@ -175,145 +181,220 @@ value_size(const ColumnConversion *column, Datum datum)
 	return column->typlen;
 }
 
-/* For the others it is looked at when they are converted. */
+/*
+ * Can converting this value fail?  A small one cannot, unless code that is not built
+ * in has a part in it: the server prints a gigabyte.
+ */
 static inline bool
-may_expand(const ColumnConversion *column)
+needs_guard(const ColumnConversion *column, Datum datum)
 {
-	return column->kind == CONVERT_ARRAY || (column->holds_arrays && !column->guarded);
+	return column->guarded || (column->guard_large && value_size(column, datum) >= LARGE_VALUE);
 }
 
-/* ---------------------------------------------------------------- values that can fail */
+/* ---------------------------------------------------------------- conversion */
 
-typedef struct GuardedColumns
+/* a row, or some of its columns, being converted */
+typedef struct RowWork
 {
 	const RowConversion *conversion;
-	const RowSource *source;
-	const int *positions;		/* NULL: all */
+	RowSource	source;
+	const int  *positions;		/* NULL: all */
 	int			count;
+	Size		limit;
+	Size		size;			/* so far */
 	SyncArena  *scratch;
 	SyncValue  *values;
-	Size		room;			/* of the limit */
-	bool		too_large;
+	RowValueResult result;
+	bool		out_of_line;
+	bool		guarded;		/* some values were left for convert_guarded() */
+	bool		foreign;
 	const ColumnConversion *present;	/* being converted */
-} GuardedColumns;
+	ArenaGuard	guard;
+	bool		guard_set;
+} RowWork;
+
+static inline int
+position_of(const RowWork *work, int i)
+{
+	return work->positions == NULL ? i : work->positions[i];
+}
 
 static void
-convert_guarded_columns(void *arg)
-{
-	GuardedColumns *work = arg;
-
-	for (int i = 0; i < work->count; i++)
-	{
-		int			position = work->positions == NULL ? i : work->positions[i];
-		const ColumnConversion *column = &work->conversion->columns[position];
-		Datum		datum;
-		Size		size;
-
-		if (!column->guarded || find_datum(work->source, column, &datum) != DATUM_THERE)
-			continue;
-		work->present = column;
-		size = datum_expansion(column, datum);
-		if (size > work->room)
-		{
-			work->too_large = true;
-			return;
-		}
-		work->room -= size;
-		work->values[position] = datum_value(work->conversion, column, datum, work->scratch);
-	}
-}
-
-static RowValueResult
-failed(const RowConversion *conversion, const ColumnConversion *column)
-{
-	set_failure(conversion, psprintf("column \"%s\" cannot be converted: %s",
-									 column != NULL ? column->name : "?", conversion->failure));
-	return ROW_FAILED;
-}
-
-/* All guarded columns of a row at once: a subtransaction for each would be dear. */
-static RowValueResult
-convert_guarded(GuardedColumns *work, bool foreign)
+failed(RowWork *work)
 {
 	const RowConversion *conversion = work->conversion;
 
-	if (run_guarded(conversion, foreign, convert_guarded_columns, work))
-		return work->too_large ? ROW_TOO_LARGE : ROW_COMPLETE;
-	return failed(conversion, work->present);
+	set_failure(conversion, psprintf("column \"%s\" cannot be converted: %s",
+									 work->present != NULL ? work->present->name : "?",
+									 conversion->failure));
+	work->result = ROW_FAILED;
 }
 
-/* ---------------------------------------------------------------- rows */
+/* Sizes first: a row over the limit must not be detoasted to learn that. */
+static void
+check_sizes(RowWork *work)
+{
+	Datum		datum;
+
+	for (int i = 0; i < work->count; i++)
+	{
+		const ColumnConversion *column = &work->conversion->columns[position_of(work, i)];
+
+		if (find_datum(&work->source, column, &datum) == DATUM_THERE)
+			work->size += value_size(column, datum);
+	}
+	for (int i = 0; i < work->count && work->size <= work->limit; i++)
+	{
+		const ColumnConversion *column = &work->conversion->columns[position_of(work, i)];
+
+		if (column->expands && find_datum(&work->source, column, &datum) == DATUM_THERE &&
+			!needs_guard(column, datum))
+			work->size += datum_expansion(column, datum);
+	}
+	if (work->size > work->limit)
+		work->result = ROW_TOO_LARGE;
+}
+
+/* All but those that can fail. */
+static void
+convert_columns(RowWork *work)
+{
+	Datum		datum;
+
+	for (int i = 0; i < work->count; i++)
+	{
+		int			position = position_of(work, i);
+		const ColumnConversion *column = &work->conversion->columns[position];
+		Presence	presence = find_datum(&work->source, column, &datum);
+
+		if (presence == DATUM_NULL)
+		{
+			work->values[position] = value_null();
+			continue;
+		}
+		if (column->typlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(work->source.datums[column->attnum - 1])))
+			work->out_of_line = true;
+		if (presence == DATUM_MISSING)
+		{
+			work->values[position] = (SyncValue) {.type = SYNC_UNDEFINED};
+			work->result = ROW_INCOMPLETE;
+		}
+		else if (needs_guard(column, datum))
+		{
+			work->guarded = true;
+			work->foreign |= column->foreign;
+		}
+		else
+		{
+			work->values[position] = datum_value(work->conversion, column, datum, work->scratch);
+			if (work->values[position].type == SYNC_UNDEFINED)
+			{
+				work->present = column;
+				failed(work);
+				return;
+			}
+		}
+	}
+}
+
+static void
+convert_guarded_columns(RowWork *work)
+{
+	Datum		datum;
+
+	for (int i = 0; i < work->count; i++)
+	{
+		int			position = position_of(work, i);
+		const ColumnConversion *column = &work->conversion->columns[position];
+
+		if (find_datum(&work->source, column, &datum) != DATUM_THERE ||
+			!needs_guard(column, datum))
+			continue;
+		work->present = column;
+		if (column->expands)
+			work->size += datum_expansion(column, datum);
+		if (work->size > work->limit)
+		{
+			work->result = ROW_TOO_LARGE;
+			return;
+		}
+		work->values[position] = datum_value(work->conversion, column, datum, work->scratch);
+		if (work->values[position].type == SYNC_UNDEFINED)
+		{
+			failed(work);
+			return;
+		}
+	}
+}
+
+/* Also after an error, which jumped over the end of within_limit(). */
+static void
+lift_limit(RowWork *work)
+{
+	bool		reached = arena_limit_reached(work->scratch);
+
+	if (!work->guard_set)
+		return;
+	arena_guard_pop(work->scratch, &work->guard);
+	work->guard_set = false;
+	arena_limit(work->scratch, 0);
+	if (work->result == ROW_TOO_LARGE && !reached && work->size <= work->limit)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
+/*
+ * Within what a row may take: an array of names, or of labels, is many times its
+ * size.  The jump out of the arena crosses nothing but our own code.
+ */
+static void
+within_limit(RowWork *work, void (*convert) (RowWork *work))
+{
+	arena_limit(work->scratch, LARGEST_CONVERSION);
+	arena_guard_push(work->scratch, &work->guard);
+	work->guard_set = true;
+	if (setjmp(work->guard.jump) == 0)
+		convert(work);
+	else
+		work->result = ROW_TOO_LARGE;
+	lift_limit(work);
+}
+
+static void
+convert_guarded(void *arg)
+{
+	within_limit(arg, convert_guarded_columns);
+}
+
+static void
+convert(RowWork *work)
+{
+	check_sizes(work);
+	if (work->result == ROW_TOO_LARGE)
+		return;
+	within_limit(work, convert_columns);
+	/* all at once: a subtransaction for each would be dear */
+	if (work->guarded && work->result != ROW_FAILED && work->result != ROW_TOO_LARGE &&
+		!run_guarded(work->conversion, work->foreign, convert_guarded, work))
+	{
+		lift_limit(work);
+		failed(work);
+	}
+}
 
 RowValueResult
 row_convert(const RowConversion *conversion, const Datum *datums, const bool *nulls,
 			const Datum *old_datums, const bool *old_nulls, Size limit, bool in_stream,
 			SyncArena *scratch, SyncValue *values, bool *out_of_line)
 {
-	const RowSource source = {datums, nulls, old_datums, old_nulls, in_stream};
-	RowValueResult result = ROW_COMPLETE;
-	bool		guarded = false;
-	bool		foreign = false;
-	Size		size = 0;
-	Datum		datum;
+	RowWork		work = {.conversion = conversion,
+		.source = {datums, nulls, old_datums, old_nulls, in_stream},
+		.count = conversion->count,.limit = limit,.scratch = scratch,.values = values,
+		.result = ROW_COMPLETE};
 
-	*out_of_line = false;
-	/* sizes first: a row over the limit must not be detoasted to learn that */
-	for (int i = 0; i < conversion->count; i++)
-	{
-		const ColumnConversion *column = &conversion->columns[i];
-
-		if (find_datum(&source, column, &datum) == DATUM_THERE)
-			size += value_size(column, datum);
-	}
-	for (int i = 0; i < conversion->count && size <= limit; i++)
-	{
-		const ColumnConversion *column = &conversion->columns[i];
-
-		if (may_expand(column) && find_datum(&source, column, &datum) == DATUM_THERE)
-			size += datum_expansion(column, datum);
-	}
-	if (size > limit)
-		return ROW_TOO_LARGE;
-
-	for (int i = 0; i < conversion->count; i++)
-	{
-		const ColumnConversion *column = &conversion->columns[i];
-		Presence	presence = find_datum(&source, column, &datum);
-
-		if (presence == DATUM_NULL)
-		{
-			values[i] = value_null();
-			continue;
-		}
-		if (column->typlen == -1 && VARATT_IS_EXTERNAL(DatumGetPointer(datums[column->attnum - 1])))
-			*out_of_line = true;
-		if (presence == DATUM_MISSING)
-		{
-			values[i] = (SyncValue) {.type = SYNC_UNDEFINED};
-			result = ROW_INCOMPLETE;
-		}
-		else if (column->guarded)
-		{
-			guarded = true;
-			foreign |= column->foreign;
-		}
-		else
-		{
-			values[i] = datum_value(conversion, column, datum, scratch);
-			if (values[i].type == SYNC_UNDEFINED)
-				return failed(conversion, column);
-		}
-	}
-	if (guarded)
-	{
-		GuardedColumns work = {.conversion = conversion,.source = &source,
-			.count = conversion->count,.scratch = scratch,.values = values,.room = limit - size};
-		RowValueResult guarded_result = convert_guarded(&work, foreign);
-
-		if (guarded_result != ROW_COMPLETE)
-			return guarded_result;
-	}
-	return result;
+	convert(&work);
+	*out_of_line = work.out_of_line;
+	return work.result;
 }
 
 bool
@@ -321,46 +402,12 @@ row_convert_some(const RowConversion *conversion, const Datum *datums, const boo
 				 const int *positions, int count, Size limit, SyncArena *scratch,
 				 SyncValue *values)
 {
-	const RowSource source = {.datums = datums,.nulls = nulls};
-	GuardedColumns work = {.conversion = conversion,.source = &source,.positions = positions,
-		.count = count,.scratch = scratch,.values = values};
-	bool		guarded = false;
-	bool		foreign = false;
-	Size		size = 0;
+	RowWork		work = {.conversion = conversion,.source = {.datums = datums,.nulls = nulls},
+		.positions = positions,.count = count,.limit = limit,.scratch = scratch,
+		.values = values,.result = ROW_COMPLETE};
 
-	for (int i = 0; i < count; i++)
-	{
-		const ColumnConversion *column = &conversion->columns[positions[i]];
-
-		if (nulls[column->attnum - 1])
-			continue;
-		size += value_size(column, datums[column->attnum - 1]);
-		if (size <= limit && may_expand(column))
-			size += datum_expansion(column, datums[column->attnum - 1]);
-	}
-	if (size > limit)
-		return false;
-	for (int i = 0; i < count; i++)
-	{
-		const ColumnConversion *column = &conversion->columns[positions[i]];
-		int			a = column->attnum - 1;
-
-		if (nulls[a])
-			values[positions[i]] = value_null();
-		else if (column->guarded)
-		{
-			guarded = true;
-			foreign |= column->foreign;
-		}
-		else
-		{
-			values[positions[i]] = datum_value(conversion, column, datums[a], scratch);
-			if (values[positions[i]].type == SYNC_UNDEFINED)
-				return false;
-		}
-	}
-	work.room = limit - size;
-	return !guarded || convert_guarded(&work, foreign) == ROW_COMPLETE;
+	convert(&work);
+	return work.result == ROW_COMPLETE;
 }
 
 const SyncValue *

@@ -176,6 +176,26 @@ source_table_mark(Worker *worker, KnownTable *known, const char *reason)
 	return true;
 }
 
+/*
+ * A row is passed over since under the catalog of its time the rules did not read the
+ * relation, which they do by now: neither a publication nor the name of a schema waits,
+ * when it is changed, for the end of who writes a table.  No copy that was begun before
+ * here need have seen the row.
+ */
+void
+source_table_passed_over(Worker *worker, Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, worker->tables)
+	{
+		KnownTable *known = lfirst(cell);
+
+		if (known->doc.relation_id == relid)
+			(void) source_table_mark(worker, known, "rows of it were written before it came under the rules");
+	}
+}
+
 /* ---------------------------------------------------------------- which one */
 
 /* In memory only. */

@@ -49,7 +49,10 @@ extern void column_conversion_init(ColumnConversion *column, Oid type, int32 typ
 
 extern SyncValue datum_value(const RowConversion *conversion, const ColumnConversion *column,
 							 Datum datum, SyncArena *scratch);
-/* the least bytes that the JSON or text of the nulls in it takes, however few they take there */
+/*
+ * Bytes that the text takes at least of what takes far fewer in the value: nulls in
+ * arrays, the zeros of numerics.  Only of columns that expand.
+ */
 extern Size datum_expansion(const ColumnConversion *column, Datum datum);
 
 /* what stands for it in keys, if its column is inexact: see row_key_values() */

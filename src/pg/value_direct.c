@@ -27,7 +27,10 @@
 #include "utils/datetime.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
+#include "utils/multirangetypes.h"
+#include "utils/numeric.h"
 #include "utils/pg_lsn.h"
+#include "utils/rangetypes.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 #include "utils/uuid.h"
@@ -405,49 +408,117 @@ array_value(const RowConversion *conversion, const ColumnConversion *column, Dat
 
 /* ---------------------------------------------------------------- sizes */
 
-/* the nulls of one with so few bytes do not matter */
-#define SMALL_ARRAY		256
+/* in so few bytes is nothing that matters: a hundred numerics at most */
+#define SMALL_VALUE		1024
+
+/* of a numeric's header (utils/adt/numeric.c, the format on disk) */
+#define NUMERIC_HEADER_SHORT	0x8000
+#define NUMERIC_HEADER_SPECIAL	0xC000
 
 /*
- * A null in an array takes a bit, or nothing where there are many, and five bytes
- * as text.  Only the array's head is detoasted.
+ * Digits of a numeric: 1e100000 takes two bytes.  The zeros behind the last digit
+ * and those of the scale are not in it.
  */
 static Size
-array_expansion(Datum datum)
+numeric_expansion(Datum datum)
 {
-	int32		head_size = (int32) (sizeof(ArrayType) + 2 * MAXDIM * sizeof(int));
-	ArrayType  *array;
-	int			ndim;
-	int			count;
-	Size		bits;
+	struct varlena *numeric = PG_DETOAST_DATUM_PACKED(datum);
+	Size		len = VARSIZE_ANY_EXHDR(numeric);
+	uint16		header;
+	int			weight;
+	int			scale;
 
-	if (toast_raw_datum_size(datum) < SMALL_ARRAY)
+	if (len < sizeof(header))
 		return 0;
-	array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, head_size);
-	if (VARSIZE(array) < sizeof(ArrayType) || !ARR_HASNULL(array))
+	memcpy(&header, VARDATA_ANY(numeric), sizeof(header));
+	if ((header & NUMERIC_HEADER_SPECIAL) == NUMERIC_HEADER_SPECIAL)
 		return 0;
-	ndim = ARR_NDIM(array);
-	if (ndim <= 0 || ndim > MAXDIM)
-		return 0;
-	count = ArrayGetNItems(ndim, ARR_DIMS(array));
-	array = (ArrayType *) PG_DETOAST_DATUM_SLICE(datum, 0, ARR_DATA_OFFSET(array));
-	if (VARSIZE(array) < (Size) ARR_OVERHEAD_WITHNULLS(ndim, count))
-		return 0;
-	bits = pg_popcount((const char *) ARR_NULLBITMAP(array), count / 8);
-	for (int i = count / 8 * 8; i < count; i++)
-		bits += (ARR_NULLBITMAP(array)[i / 8] >> (i % 8)) & 1;
-	return ((Size) count - bits) * 5;
+	if (header & NUMERIC_HEADER_SHORT)
+	{
+		weight = (header & 0x003F) - (header & 0x0040);
+		scale = (header & 0x1F80) >> 7;
+	}
+	else
+	{
+		int16		stored = 0;
+
+		if (len >= 2 * sizeof(header))
+			memcpy(&stored, VARDATA_ANY(numeric) + sizeof(header), sizeof(stored));
+		weight = stored;
+		scale = header & 0x3FFF;
+	}
+	return (Size) (Max(weight, 0) * 4 + scale);
+}
+
+static Size
+jsonb_expansion(Datum datum)
+{
+	Jsonb	   *jsonb = DatumGetJsonbP(datum);
+	JsonbIterator *iterator = JsonbIteratorInit(&jsonb->root);
+	JsonbIteratorToken token;
+	JsonbValue	value;
+	Size		size = 0;
+
+	while ((token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE)
+		if ((token == WJB_ELEM || token == WJB_VALUE) && value.type == jbvNumeric)
+			size += numeric_expansion(NumericGetDatum(value.val.numeric));
+	return size;
 }
 
 static Size type_expansion(Oid type, Datum datum);
 
-/* no others hold an array */
+/* no others hold what expands */
 static bool
-is_container(Oid type)
+type_expands(Oid type)
 {
+	char		kind;
+
 	type = getBaseType(type);
-	return get_typtype(type) == TYPTYPE_COMPOSITE ||
+	kind = get_typtype(type);
+	return kind == TYPTYPE_COMPOSITE || kind == TYPTYPE_RANGE || kind == TYPTYPE_MULTIRANGE ||
+		type == NUMERICOID || type == JSONBOID ||
 		(get_typlen(type) == -1 && OidIsValid(get_element_type(type)));
+}
+
+/* A null takes a bit, or nothing where there are many, and five bytes as text. */
+static Size
+null_expansion(ArrayType *array)
+{
+	int			count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	const bits8 *bitmap = ARR_NULLBITMAP(array);
+	Size		present;
+
+	if (bitmap == NULL)
+		return 0;
+	present = pg_popcount((const char *) bitmap, count / 8);
+	for (int i = count / 8 * 8; i < count; i++)
+		present += (bitmap[i / 8] >> (i % 8)) & 1;
+	return ((Size) count - present) * 5;
+}
+
+static Size
+array_expansion(Datum datum)
+{
+	ArrayType  *array = DatumGetArrayTypeP(datum);
+	Size		size = null_expansion(array);
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *datums;
+	bool	   *nulls;
+	int			count;
+
+	if (!type_expands(ARR_ELEMTYPE(array)))
+		return size;
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign, &datums, &nulls,
+					  &count);
+	for (int i = 0; i < count; i++)
+		if (!nulls[i])
+			size += type_expansion(ARR_ELEMTYPE(array), datums[i]);
+	pfree(datums);
+	pfree(nulls);
+	return size;
 }
 
 static Size
@@ -472,26 +543,34 @@ composite_expansion(Datum datum)
 }
 
 static Size
-elements_expansion(Oid element, Datum datum)
+bounds_expansion(TypeCacheEntry *type, const RangeType *range)
 {
-	ArrayType  *array;
-	int16		typlen;
-	bool		typbyval;
-	char		typalign;
-	Datum	   *datums;
-	bool	   *nulls;
-	int			count;
+	RangeBound	lower;
+	RangeBound	upper;
+	bool		empty;
 	Size		size = 0;
 
-	if (!is_container(element))
+	range_deserialize(type, range, &lower, &upper, &empty);
+	if (!empty && !lower.infinite)
+		size += type_expansion(type->rngelemtype->type_id, lower.val);
+	if (!empty && !upper.infinite)
+		size += type_expansion(type->rngelemtype->type_id, upper.val);
+	return size;
+}
+
+static Size
+multirange_expansion(Oid type, Datum datum)
+{
+	TypeCacheEntry *ranges_type = lookup_type_cache(type, TYPECACHE_MULTIRANGE_INFO)->rngtype;
+	RangeType **ranges;
+	int32		count;
+	Size		size = 0;
+
+	if (!type_expands(ranges_type->rngelemtype->type_id))
 		return 0;
-	array = DatumGetArrayTypeP(datum);
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
-	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign, &datums, &nulls,
-					  &count);
-	for (int i = 0; i < count; i++)
-		if (!nulls[i])
-			size += type_expansion(ARR_ELEMTYPE(array), datums[i]);
+	multirange_deserialize(ranges_type, DatumGetMultirangeTypeP(datum), &count, &ranges);
+	for (int32 i = 0; i < count; i++)
+		size += bounds_expansion(ranges_type, ranges[i]);
 	return size;
 }
 
@@ -499,17 +578,31 @@ static Size
 type_expansion(Oid type, Datum datum)
 {
 	type = getBaseType(type);
-	if (get_typtype(type) == TYPTYPE_COMPOSITE)
-		return composite_expansion(datum);
-	if (get_typlen(type) == -1 && OidIsValid(get_element_type(type)))
-		return array_expansion(datum) + elements_expansion(get_element_type(type), datum);
-	return 0;
+	if (type == NUMERICOID)
+		return numeric_expansion(datum);
+	if (type == JSONBOID)
+		return jsonb_expansion(datum);
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_COMPOSITE:
+			return composite_expansion(datum);
+		case TYPTYPE_RANGE:
+			return bounds_expansion(lookup_type_cache(type, TYPECACHE_RANGE_INFO),
+									DatumGetRangeTypeP(datum));
+		case TYPTYPE_MULTIRANGE:
+			return multirange_expansion(type, datum);
+		default:
+			return get_typlen(type) == -1 && OidIsValid(get_element_type(type)) ?
+				array_expansion(datum) : 0;
+	}
 }
 
 Size
 datum_expansion(const ColumnConversion *column, Datum datum)
 {
-	if (column->kind == CONVERT_ARRAY)
-		return array_expansion(datum);
-	return column->holds_arrays && !column->too_deep ? type_expansion(column->type, datum) : 0;
+	if (column->type == NUMERICOID)
+		return numeric_expansion(datum);
+	if (column->too_deep || toast_raw_datum_size(datum) < SMALL_VALUE)
+		return 0;
+	return type_expansion(column->type, datum);
 }

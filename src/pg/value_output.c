@@ -167,12 +167,12 @@ run_guarded(const RowConversion *conversion, bool foreign, GuardedWork work, voi
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
+	if (foreign)
+		begin_foreign_code(conversion->owner);
+	if (timed)
+		start_timer();
 	PG_TRY();
 	{
-		if (foreign)
-			begin_foreign_code(conversion->owner);
-		if (timed)
-			start_timer();
 		work(arg);
 		done = true;
 	}

@@ -127,8 +127,8 @@ typedef struct CodeSearch
 	List	   *depths;			/* and are looked through again only where they are deeper */
 	int			deepest;
 	bool		foreign;		/* code that is not built in */
-	bool		arrays;
-	bool		arrays_inside;
+	bool		repeats;		/* arrays, multiranges, jsonb: any number of parts */
+	bool		expands;		/* see datum_expansion() */
 } CodeSearch;
 
 static void search_code(CodeSearch *search, Oid type, int depth);
@@ -199,6 +199,7 @@ search_code(CodeSearch *search, Oid type, int depth)
 			search_code(search, get_range_subtype(type), depth + 1);
 			return;
 		case TYPTYPE_MULTIRANGE:
+			search->repeats = true;
 			search_code(search, get_multirange_range(type), depth + 1);
 			return;
 		case TYPTYPE_ENUM:
@@ -210,12 +211,15 @@ search_code(CodeSearch *search, Oid type, int depth)
 	element = get_element_type(type);
 	if (output == F_ARRAY_OUT && OidIsValid(element))
 	{
-		search->arrays = true;
-		search->arrays_inside |= depth > 0;
+		search->repeats = search->expands = true;
 		search_code(search, element, depth + 1);
 	}
 	else if (!is_builtin(output) || !is_builtin(type))
 		search->foreign = true;
+	else if (type == NUMERICOID)
+		search->expands = true;
+	else if (type == JSONBOID)
+		search->repeats = search->expands = true;
 }
 
 /* ---------------------------------------------------------------- printed types */
@@ -448,9 +452,9 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 	list_free(search.depths);
 	column->too_deep = search.deepest > DEEPEST_TYPE;
 	column->foreign = search.foreign;
-	column->guarded = search.foreign || search.deepest > DEEPEST_SAFE_TYPE ||
-		search.arrays_inside;
-	column->holds_arrays = search.arrays;
+	column->guarded = search.foreign || search.deepest > DEEPEST_SAFE_TYPE;
+	column->guard_large = search.repeats;
+	column->expands = search.expands;
 	/* looked up anew for each value where somebody may replace it */
 	if (!column->foreign)
 		fmgr_info(column->output_function, &column->output);
@@ -514,6 +518,8 @@ column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool cu
 	column->typlen = get_typlen(type);
 	column->kind = conversion_kind(type);
 	column->inexact = is_inexact(type);
+	if (column->kind == CONVERT_JSONB)
+		column->guard_large = column->expands = true;
 	if (column->kind != CONVERT_OUTPUT)
 		return;
 	element = listed_element(type);
@@ -522,8 +528,8 @@ column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool cu
 		column->kind = CONVERT_ARRAY;
 		column->element = palloc0(sizeof(ColumnConversion));
 		column_conversion_init(column->element, element, -1, false);
-		column->guarded = column->element->guarded;
-		column->foreign = column->element->foreign;
+		column->guard_large = column->element->guard_large;
+		column->expands = true;
 	}
 	else
 		output_init(column, type, custom_types);

@@ -80,10 +80,11 @@ typedef struct ColumnConversion
 	Oid			type;			/* domains replaced by their base type where rules say so */
 	int16		typlen;
 	char		kind;			/* value.h */
-	bool		guarded;		/* the output function can fail on a value, */
-	bool		foreign;		/* and is not built in, or calls one that is not */
+	bool		foreign;		/* the output function is not built in, or calls one that is not */
+	bool		guarded;		/* what gives the text can fail on any value, */
+	bool		guard_large;	/* or on one that is not small */
 	bool		too_deep;		/* its parts are in one another more often than can be printed */
-	bool		holds_arrays;	/* is one, or has one in it */
+	bool		expands;		/* its text can be far larger than the value */
 	bool		inexact;		/* keys take its values otherwise: see row_key_values() */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
@@ -192,6 +193,8 @@ extern void source_tables_drop_replaced(struct Worker *worker, KnownTable *succe
  * on.  One that has begun begins again.  False: it was due already, and nothing was stored.
  */
 extern bool source_table_mark(struct Worker *worker, KnownTable *known, const char *reason);
+/* a row of the relation, of which the rules read none at its time */
+extern void source_table_passed_over(struct Worker *worker, Oid relid);
 extern bool source_table_is_due(const KnownTable *known);
 /* after tables were read: what follows from all of them */
 extern void source_tables_changed(struct Worker *worker);
@@ -251,6 +254,8 @@ extern RelationEntry *relation_entry_find(Oid relid);
 /* true: not noted of it in the present source transaction before */
 extern bool relation_note_rewritten(struct Worker *worker, Oid relid);
 extern void relation_cache_invalidate_all(void);
+/* once after each change that concerns publications */
+extern bool publications_changed(void);
 /* tables that the rules name, of all that was invalidated since the last call */
 extern List *relations_touched(struct Worker *worker);
 /* tables to copy: oids in a fixed order; needs a transaction */
@@ -279,6 +284,7 @@ typedef struct PublicationState
 
 /* reads the publication named by the setting; ERROR if it has filters we refuse */
 extern PublicationState publication_state(const PgsyncSettings *settings);
+extern bool publication_is_missing(const PgsyncSettings *settings);
 
 /* what there is to say of a publication, and of a table in it, without refusing it */
 typedef struct PublicationFacts

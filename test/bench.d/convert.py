@@ -19,9 +19,11 @@ CREATE EXTENSION citext;
 CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TYPE comp AS (a int, b text, c bool);
 CREATE TABLE others AS SELECT i, i * 1.5::float8 AS float8, (i / 3.0)::float4 AS float4, i * 1000000000000 AS int8,
-    date '2026-01-01' + i %% 365 AS date, timestamp '2026-01-01' + i * interval '1 s 7 us' AS timestamp, 'mood'::name AS name,
-    'happy'::mood AS enum, ROW(i, 'text ' || i, true)::comp AS composite, int4range(i, i + 5) AS range, ARRAY[i, i + 1, NULL] AS ints,
-    ('Text ' || i)::citext AS citext, inet '192.168.0.1' + i AS inet, i * interval '1 min' AS interval, md5(i::text)::bytea AS bytea,
+    date '2026-01-01' + i %% 365 AS date, timestamp '2026-01-01' + i * interval '1 s 7 us' AS timestamp,
+    'mood'::name AS name, 'happy'::mood AS enum, ROW(i, 'text ' || i, true)::comp AS composite,
+    int4range(i, i + 5) AS range, ARRAY[i, i + 1, NULL] AS ints,
+    ('Text ' || i)::citext AS citext, inet '192.168.0.1' + i AS inet,
+    i * interval '1 min' AS interval, md5(i::text)::bytea AS bytea,
     json_build_object('k', i) AS json FROM generate_series(1, %s) i
 """
 

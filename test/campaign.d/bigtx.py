@@ -51,13 +51,14 @@ def transaction(db, statement, args, options):
 
 
 def stored(db, rows, suffix):
-    """The newest rows, counted by the storage: the test's own process need not hold them."""
-    last = db.served().checkpoint
-    pipeline = [{'$match': {'_id.g': db.served().stream, '_id.o': {'$gt': last - rows}}}, {'$project': {'row_id': 1, 'op': 1}}]
-    found = list(db.mongo.bucket_data.aggregate(pipeline, allowDiskUse=True))
-    equal({op['op'] for op in found}, {'PUT'})
-    equal({op['row_id'] for op in found}, {str(i) for i in range(1, rows + 1)})
-    row = db.mongo.bucket_data.find_one({'_id.g': db.served().stream, '_id.o': last})
+    """The newest rows, without their data, which the test's own process need not hold."""
+    now = db.served()
+    with db.stand.storage.client(socketTimeoutMS=1800000) as client:
+        operations = client[db.storage_name].bucket_data
+        found = list(operations.find({'_id.g': now.stream, '_id.o': {'$gt': now.checkpoint - rows}}, {'row_id': 1, 'op': 1}))
+        equal({op['op'] for op in found}, {'PUT'})
+        equal({op['row_id'] for op in found}, {str(i) for i in range(1, rows + 1)})
+        row = operations.find_one({'_id.g': now.stream, '_id.o': now.checkpoint})
     check(row['data'].endswith(suffix + '"}'), row['data'][-100:])
 
 

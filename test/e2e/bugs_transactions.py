@@ -220,12 +220,17 @@ def b33_unrelated(frame):
 
 # ---------------------------------------------------------------- transactions
 
+OUT_OF_LINE = 'v' * 3000
+
+
 def upsert(db, count):
-    """Two sessions insert the same keys at the same time: rows are inserted speculatively, and given up."""
+    """Two sessions insert the same keys at the same time: rows, with values out of line, are inserted speculatively, and given up."""
     def work(n):
         with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
             for i in range(count):
-                cursor.execute("INSERT INTO t VALUES ('k', 1), (%s, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1", (f'k{i}',))
+                cursor.execute("INSERT INTO t VALUES ('k', 1, %s), (%s, 1, %s) ON CONFLICT (id) DO UPDATE SET n = t.n + 1",
+                               (OUT_OF_LINE, f'k{i}', OUT_OF_LINE))
+                cursor.execute("INSERT INTO t VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (f'n{i}', i, OUT_OF_LINE))
     threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
     for t in threads:
         t.start()
@@ -235,7 +240,8 @@ def upsert(db, count):
 
 @case('b36_transactions: savepoints, prepared ones, messages, upserts; the worker restarted between any two steps')
 def b36_transactions(frame):
-    ways = Ways(frame, 'CREATE TABLE t (id text PRIMARY KEY, n int)', select_all('t'), ["INSERT INTO t VALUES ('0', 0)"])
+    ways = Ways(frame, 'CREATE TABLE t (id text PRIMARY KEY, n int, v text); ALTER TABLE t ALTER v SET STORAGE EXTERNAL', select_all('t'),
+                ["INSERT INTO t VALUES ('0', 0)"])
     steps = [("BEGIN; INSERT INTO t VALUES ('1', 0); SAVEPOINT a; INSERT INTO t VALUES ('2', 0); SAVEPOINT b; INSERT INTO t VALUES ('3', 0);"
               "ROLLBACK TO a; INSERT INTO t VALUES ('4', 0); SELECT pg_logical_emit_message(true, 'x', 'y'); INSERT INTO t VALUES ('5', 0);"
               'COMMIT', '145'),
@@ -252,8 +258,8 @@ def b36_transactions(frame):
         else:
             restart_worker(ways.dbs['stream'])
         ways.expect(keyed({i: {'n': 0} for i in '0' + expected}), statement)
-    count = 250
+    count = 150
     for db in ways.dbs.values():
         upsert(db, count)
-    rows = {i: {'n': 0} for i in '01456'}
-    ways.end(keyed({**rows, 'k': {'n': 2 * count}, **{f'k{i}': {'n': 2} for i in range(count)}}), restarted=True)
+    rows = {'k': {'n': 2 * count}, **{f'k{i}': {'n': 2} for i in range(count)}, **{f'n{i}': {'n': i} for i in range(count)}}
+    ways.end(keyed({**{i: {'n': 0} for i in '01456'}, **{i: {**row, 'v': OUT_OF_LINE} for i, row in rows.items()}}), restarted=True)

@@ -221,6 +221,29 @@ def replaced(frame):
     like_tables(db, 'dropped')
 
 
+@case('recopy: a table that is not under the rules in the middle of a transaction misses nothing')
+def away(frame):
+    db = frame.database(TABLE, publication=False)
+    db.sql('CREATE PUBLICATION powersync FOR TABLE t')
+    db.sql(FILL.format(20))
+    db.deploy(RULES)
+    db.start()
+    db.wait_served()
+    stream = db.served().stream
+    out, back = 'ALTER PUBLICATION powersync DROP TABLE t', 'ALTER PUBLICATION powersync ADD TABLE t'
+    for statement, copied in ((f'BEGIN; {out}; UPDATE t SET n = n + 1; {back}; COMMIT', True), (f'BEGIN; {out}; {back}; COMMIT', False),
+                              ('BEGIN; ALTER TABLE t RENAME TO x; DELETE FROM x WHERE n < 5; ALTER TABLE x RENAME TO t; COMMIT', True),
+                              (f"BEGIN; DROP TABLE t; {TABLE}; {back}; INSERT INTO t VALUES ('1', 1); {out}; INSERT INTO t VALUES ('2', 2);"
+                               f" {back}; COMMIT", True),
+                              (f'BEGIN; {out}; TRUNCATE t; {back}; COMMIT', True)):
+        log = frame.cluster.log_position()
+        db.sql(statement)
+        settled(db)
+        like_tables(db, statement, 't')
+        equal('will copy table' in frame.cluster.log(log), copied, f'{statement}: copied again')
+    stays(db, stream)
+
+
 @case('recopy: members of the publication, schemas and partitions under a wildcard')
 def members(frame):
     db = frame.database("""CREATE TABLE w_1 (id text PRIMARY KEY, n int); CREATE TABLE w_2 (id text PRIMARY KEY, n int);
@@ -259,9 +282,9 @@ LARGE_RULES = RULES.replace('SELECT * FROM t\n', 'SELECT * FROM t\n      - SELEC
 LARGE_FILL = "INSERT INTO t SELECT i::text, i, 'g' || i % 5, 'u' || i % 7, repeat(chr(97 + i % 26), 900 + i % 3 * 2000) FROM generate_series(1, {}) i"
 
 
-def large(frame, rows=300):
+def large(frame, rows=160):
     """A table that is copied in many chunks."""
-    db = frame.replicating(LARGE, LARGE_RULES, copy_chunk_size='64kB')
+    db = frame.replicating(LARGE, LARGE_RULES, copy_chunk_size='128kB')
     db.sql(LARGE_FILL.format(rows))
     db.wait()
     return db
@@ -276,18 +299,14 @@ def each(db, statements):
 STALE = 'ALTER TABLE t RENAME owner TO possessor; ALTER TABLE t RENAME possessor TO owner'
 
 
-def copies(db):
-    """Rounds of copies of table t that were begun so far."""
-    return sum(d.get('copy_round', 0) for d in db.mongo.pgsync_tables.find({'group_id': db.served().stream}))
-
-
 @contextlib.contextmanager
 def half_way(db, statements=STALE):
     """Makes a copy of t due; in the block it has begun, is not over, and waits for the transaction that is yielded."""
+    settled(db)
     for _ in range(20):
-        before = copies(db)
+        log = db.cluster.log_position()
         each(db, statements)
-        wait_until(lambda: copies(db) > before and (not unfinished(db) or db.mongo.pgsync_tables.count_documents(
+        wait_until(lambda: 'will copy table' in db.cluster.log(log) and (not unfinished(db) or db.mongo.pgsync_tables.count_documents(
             {'group_id': db.served().stream, 'stale': True, 'rows_copied': {'$gt': 20}})), 60, lambda: db.status(), 0.003)
         holder = Holder(db, 'LOCK TABLE t IN ACCESS EXCLUSIVE MODE')
         try:
@@ -311,7 +330,7 @@ def ends_right(db, what=''):
     like_tables(db, what, 't', 'other')
 
 
-DML = """UPDATE t SET n = n + 1000 WHERE n % 10 = 0; DELETE FROM t WHERE n % 10 = 1; UPDATE t SET id = 'k' || id WHERE n % 10 = 2;
+DML = """UPDATE t SET n = n + 1000 WHERE n % 10 = 0; DELETE FROM t WHERE n % 10 = 1; UPDATE t SET id = 'k' || md5(id || random()) WHERE n % 10 = 2;
     BEGIN; UPDATE t SET id = 'x' WHERE id = '3'; UPDATE t SET id = '3' WHERE id = '4'; UPDATE t SET id = '4' WHERE id = 'x'; COMMIT;
     UPDATE t SET v = repeat('w', 3000) WHERE n % 10 = 5; INSERT INTO t SELECT 'i' || i, i, 'g', 'u', 'i' FROM generate_series(1, 50) i ON CONFLICT DO NOTHING;
     BEGIN; DELETE FROM t WHERE id = '7'; INSERT INTO t VALUES ('7', 7, 'again', 'u', 'v'); COMMIT"""
@@ -346,7 +365,7 @@ def ddl_while_copying(frame):
                       'ALTER TABLE t REPLICA IDENTITY DEFAULT; ALTER TABLE t ADD PRIMARY KEY (id)',
                       'ALTER TABLE t RENAME TO elsewhere; ALTER TABLE elsewhere RENAME TO t', 'VACUUM FULL t', 'CLUSTER t USING t_pkey',
                       "TRUNCATE t; INSERT INTO t (id) VALUES ('first')",
-                      f"TRUNCATE t; {LARGE_FILL.format(300).replace('INTO t', 'INTO t (id, n, g, owner, v)')}", 'DROP TABLE t'):
+                      f"TRUNCATE t; {LARGE_FILL.format(160).replace('INTO t', 'INTO t (id, n, g, owner, v)')}", 'DROP TABLE t'):
         if db.value('SELECT count(*) FROM t') > 100:
             with half_way(db) as holder:
                 if 'VACUUM' not in statement and 'CLUSTER' not in statement:
@@ -523,6 +542,35 @@ def before_active(frame):
         like_tables(db, statement, 't', 'a', 'z')
         stays(db, stream)
         like_fresh(db, rules, statement)
+        db.stop(drop_slot=True)
+
+
+@case('recopy: DDL when the initial copy is half way through the table')
+def half_copied(frame):
+    for statement, expected in (('ALTER TABLE t ADD x int', False), ('ALTER TABLE t RENAME owner TO o', True),
+                                ('ALTER TABLE t ALTER n TYPE int USING n + 1', True), ('ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t DROP CONSTRAINT t_pkey', True),
+                                ('TRUNCATE t; ' + LARGE_FILL.format(50), False)):
+        db = frame.database(LARGE, copy_chunk_size='256kB', queue_size='1MB')
+        db.sql(LARGE_FILL.format(700))
+        log = frame.cluster.log_position()
+        db.deploy(LARGE_RULES)
+        db.start()
+        wait_until(lambda: db.mongo.pgsync_tables.count_documents({'rows_copied': {'$gt': 0}}), 60, lambda: db.status(), 0.003)
+        holder = Holder(db, 'LOCK TABLE t IN ACCESS EXCLUSIVE MODE')
+        try:
+            waits_for(db, holder.pid)
+            run(holder, statement)
+            run(holder, 'UPDATE t SET n = n + 1 WHERE n % 3 = 0; DELETE FROM t WHERE n % 7 = 0')
+            holder.connection.commit()
+        finally:
+            holder.end()
+        db.wait_served()
+        check(not unfinished(db), lambda: f'{statement}: served before its tables are copied: {unfinished(db)}')
+        stream = db.served().stream
+        ends_right(db, statement)
+        stays(db, stream)
+        equal('will copy table' in frame.cluster.log(log) or 'has copied table' in frame.cluster.log(log), expected,
+              f'{statement}: copied again')
         db.stop(drop_slot=True)
 
 

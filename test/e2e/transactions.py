@@ -7,14 +7,13 @@ other transactions have to hear of.
 """
 import contextlib
 import io
-import threading
 
 from cluster import lsn_number
 from frame import case, select_all
 from hold import Holder, slot_in_second_step, waits_for
 from suite import check, difference, equal, wait_until
 from tables import own_memory, restart_worker, stopped
-from waits import setting
+from waits import stuck_commit
 from ways import G, Ways, both, expect_rows, fresh, settle, what_clients_see
 
 T = 'CREATE TABLE t (id text PRIMARY KEY, n int)'
@@ -166,7 +165,8 @@ def prepared(frame):
 # ---------------------------------------------------------------- open at the start
 
 def shown(db, text):
-    return wait_until(lambda: [s for s in db.status() if text in (s['waits_for'] or '')], 30, lambda: f'waits for {text}: {db.status()}', 0.02)
+    return wait_until(lambda: [s for s in db.status() if text in (s['waits_for'] or '')], 30,
+                      lambda: f'waits for {text}: {db.status()}', 0.02)
 
 
 @case('open_at_start: status names the process, or the prepared transaction')
@@ -192,19 +192,9 @@ def open_at_start(frame):
 def stuck_commit_prepared(frame):
     db = frame.database(T)
     db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
-    with contextlib.closing(db.connect()) as c:
-        thread = threading.Thread(target=lambda: c.cursor().execute("COMMIT PREPARED 'stuck'"))
-        with setting(frame.cluster, 'synchronous_standby_names', 'nobody'):
-            thread.start()
-            wait_until(lambda: db.cluster.value('SELECT wait_event FROM pg_stat_activity WHERE pid = %s', (c.info.backend_pid,)) == 'SyncRep',
-                       30, 'the commit waits', 0.01)
-            with contextlib.closing(db.connect()) as other, other.cursor() as cursor:
-                cursor.execute('SET synchronous_commit = local')
-                cursor.execute('SELECT pgsync_deploy(%s)', (select_all('t'),))
-                cursor.execute('SELECT pgsync_start()')
-            shown(db, "prepared transaction 'stuck'")
-        thread.join(60)
-        check(not thread.is_alive(), 'the commit still waits')
+    with stuck_commit(db, "COMMIT PREPARED 'stuck'"):
+        db.sql('SET synchronous_commit = local; SELECT pgsync_deploy(%s); SELECT pgsync_start()', (select_all('t'),))
+        shown(db, "prepared transaction 'stuck'")
     db.wait_served()
     settle(db)
     expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
@@ -214,19 +204,12 @@ def stuck_commit_prepared(frame):
 def stuck_commit_prepared_later(frame):
     """Its record lies before the slot's start, and no snapshot shows it yet: neither stream nor copy would bring it."""
     db = frame.database(T)
-    with contextlib.closing(db.connect()) as c, contextlib.ExitStack() as stack:
-        thread = threading.Thread(target=lambda: c.cursor().execute("COMMIT PREPARED 'stuck'"))
+    with contextlib.ExitStack() as stack:
         with slot_in_second_step(db, lambda: (db.deploy(select_all('t')), db.start())):
             db.sql("BEGIN; INSERT INTO t VALUES ('1', 1); PREPARE TRANSACTION 'stuck'")
-            stack.enter_context(setting(frame.cluster, 'synchronous_standby_names', 'nobody'))
-            thread.start()
-            wait_until(lambda: db.cluster.value('SELECT wait_event FROM pg_stat_activity WHERE pid = %s', (c.info.backend_pid,)) == 'SyncRep',
-                       30, 'the commit waits', 0.01)
+            stack.enter_context(stuck_commit(db, "COMMIT PREPARED 'stuck'"))
         found = shown(db, "prepared transaction 'stuck'")[0]
         equal((found['phase'], found['waits_for_pid']), ('copying', None))
-        stack.close()
-        thread.join(60)
-        check(not thread.is_alive(), 'the commit still waits')
     db.wait_served()
     settle(db)
     expect_rows(db, {G: numbered(('1', 1))}, 'at the end')
@@ -249,7 +232,8 @@ def concurrent_ddl(frame):
             c.cursor().execute("UPDATE b SET x = 'u' WHERE id = '0'")
             c.commit()
         # two open ones, DDL in one of them, which is rolled back
-        with session(db, "INSERT INTO a VALUES ('2', 2)") as c, session(db, "INSERT INTO b VALUES ('2', 2, 'b')", 'ALTER TABLE c ADD gone text') as d:
+        with session(db, "INSERT INTO a VALUES ('2', 2)") as c, \
+                session(db, "INSERT INTO b VALUES ('2', 2, 'b')", 'ALTER TABLE c ADD gone text') as d:
             c.cursor().execute("INSERT INTO b VALUES ('3', 3, 'c')")
             d.cursor().execute("INSERT INTO c VALUES ('4', 4, 'z', 'gone')")
             d.rollback()
@@ -304,6 +288,76 @@ def published_meanwhile(frame):
             c.cursor().execute("INSERT INTO u VALUES ('3', 3)")
             c.commit()
     ways.end(numbered(('1', 1), ('2', 2), ('3', 3)))
+
+
+@case('published_across: rows that an open transaction wrote before their table was published, or stopped being')
+def published_across(frame):
+    """Neither change of a publication waits for who writes the table: decoding sees such rows under the older catalog."""
+    ways = Ways(frame, T + """; CREATE TABLE u (id text PRIMARY KEY, n int); CREATE TABLE v (id text PRIMARY KEY, n int);
+                CREATE TABLE w (id text PRIMARY KEY, n int); CREATE PUBLICATION powersync FOR TABLE t, v, w""", select_all('t', 'u', 'v', 'w'),
+                ["INSERT INTO u VALUES ('0', 0)", "INSERT INTO v VALUES ('0', 0)"], publication=False)
+    for db in ways.dbs.values():
+        with session(db, "INSERT INTO u VALUES ('1', 1)", "INSERT INTO v VALUES ('1', 1)", "UPDATE u SET n = 5 WHERE id = '0'") as c, \
+                session(db, 'CREATE TEMP TABLE own (i int)', "INSERT INTO u VALUES ('2', 2)", "INSERT INTO v VALUES ('2', 2)") as d:
+            db.sql("BEGIN; INSERT INTO u VALUES ('3', 3); INSERT INTO v VALUES ('3', 3); PREPARE TRANSACTION 'across " + db.name + "'")
+            db.sql('ALTER PUBLICATION powersync ADD TABLE u')
+            db.sql('ALTER PUBLICATION powersync DROP TABLE v')
+            settle(db)
+            d.cursor().execute("INSERT INTO t VALUES ('1', 1)")
+            c.commit()
+            d.commit()
+            db.sql("COMMIT PREPARED 'across " + db.name + "'")
+        db.sql("INSERT INTO w VALUES ('1', 1)")
+    ways.end(numbered(('1', 1)) | numbered(('0', 5), ('1', 1), ('2', 2), ('3', 3), table='u') | numbered(('1', 1), table='w'))
+
+
+@case('schema_renamed_across: rows that an open transaction wrote before their schema got its name, or lost it')
+def schema_renamed_across(frame):
+    ways = Ways(frame, """CREATE SCHEMA a; CREATE SCHEMA b; CREATE TABLE a.t (id text PRIMARY KEY, n int);
+                CREATE TABLE b.t (id text PRIMARY KEY, n int)""", select_all('a.t'), ["INSERT INTO a.t VALUES ('0', 0)", "INSERT INTO b.t VALUES ('9', 9)"])
+    for db in ways.dbs.values():
+        with session(db, "INSERT INTO a.t VALUES ('1', 1)", "INSERT INTO b.t VALUES ('8', 8)") as c:
+            db.sql('BEGIN; ALTER SCHEMA a RENAME TO gone; ALTER SCHEMA b RENAME TO a; COMMIT')
+            settle(db)
+            c.cursor().execute("INSERT INTO a.t VALUES ('7', 7)")
+            c.commit()
+    ways.end(numbered(('9', 9), ('8', 8), ('7', 7)))
+
+
+@case('type_renamed_across: rows with a label, or an attribute, that gets another name before they are committed')
+def type_renamed_across(frame):
+    rules = 'config:\n  edition: 2\n' + select_all('t')
+    ways = Ways(frame, "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE TYPE pair AS (a int, m mood);"
+                'CREATE TABLE t (id text PRIMARY KEY, m mood, p pair)', rules, ["INSERT INTO t VALUES ('0', 'sad', ROW(0, 'sad'))"])
+    for db in ways.dbs.values():
+        with session(db, "INSERT INTO t VALUES ('1', 'sad', ROW(1, 'sad'))") as c:
+            db.sql("BEGIN; INSERT INTO t VALUES ('2', 'sad', ROW(2, 'sad')); PREPARE TRANSACTION 'across " + db.name + "'")
+            db.sql("ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'")
+            db.sql('ALTER TYPE pair RENAME ATTRIBUTE a TO b')
+            settle(db)
+            c.commit()
+            db.sql("COMMIT PREPARED 'across " + db.name + "'")
+    ways.end({('t', i): {'id': i, 'm': 'blue', 'p': f'{{"b":{i},"m":"blue"}}'} for i in '012'})
+
+
+@case('publication_gone: dropped, made again, renamed: its tables come and go, and status tells')
+def publication_gone(frame):
+    ways = Ways(frame, T + '; CREATE TABLE u (id text PRIMARY KEY, n int); CREATE PUBLICATION powersync FOR TABLE t', select_all('t', 'u'),
+                ["INSERT INTO t VALUES ('1', 1)", "INSERT INTO u VALUES ('1', 1)"], publication=False)
+    t, u = numbered(('1', 1)), numbered(('1', 1), table='u')
+    ways.expect(t, 'at first')
+    ways.sql('DROP PUBLICATION powersync')
+    ways.expect(t | u, 'dropped')
+    for db in ways.dbs.values():
+        check('does not exist' in (db.status()[0]['hint'] or ''), db.status())
+    ways.sql('CREATE PUBLICATION powersync FOR TABLE u')
+    ways.expect(u, 'made again')
+    for db in ways.dbs.values():
+        check('does not exist' not in (db.status()[0]['hint'] or ''), db.status())
+    ways.sql('ALTER PUBLICATION powersync RENAME TO other')
+    ways.expect(t | u, 'renamed')
+    ways.sql('BEGIN; ALTER PUBLICATION other RENAME TO powersync; ALTER PUBLICATION powersync ADD TABLE t; COMMIT')
+    ways.end(t | u)
 
 
 @case('made_then_met: a table that was made under the stream and comes under the rules later: its rows come along')

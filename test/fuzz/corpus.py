@@ -18,7 +18,7 @@ def vectors():
     """(kind, cases) of every file"""
     folder = pathlib.Path(os.environ.get('PGSYNC_CONFORMANCE') or HERE.parents[2] / 'shared' / 'conformance')
     return [(path.parent.name, json.loads(path.read_text(encoding='utf-8')).get('cases', []))
-            for kind in ('rules', 'sqlparse') for path in sorted((folder / kind).glob('*.json'))]
+            for kind in ('rules', 'sqlparse', 'pgtypes') for path in sorted((folder / kind).glob('*.json'))]
 
 
 def texts(value):
@@ -42,6 +42,10 @@ def wrapper(case):
 def of_case(name, kind, case):
     if name == 'sql' and kind == 'sqlparse':
         yield case['sql']
+    if name == 'printed' and kind == 'pgtypes':
+        # the types of the seeds: an array, a composite, a range
+        for kinds in (b'\x01\x1e', b'\x04\x04\x06\x1e\x01\x1e\x07\x18', b'\x07\x18'):
+            yield kinds + b'\0' + case['pg_text'].encode('utf-8', 'surrogatepass')
     if kind != 'rules':
         return
     if name == 'yaml':

@@ -155,7 +155,8 @@ class Ddl:
         schema = self.random.choice([x for x in ('public', 's1', 'Odd schéma') if x != t.schema])
         return self.alter(s, t, f'SET SCHEMA {quote(schema)}')
 
-    def publish(self, schema, name):
+    def publish(self, s, schema, name):
+        self.alone(s, 'the publication')
         return f'ALTER PUBLICATION {PUBLICATION} ADD TABLE {quote(schema)}.{quote(name)}'
 
     def ddl_create_table(self, s, cat):
@@ -165,7 +166,7 @@ class Ddl:
         name = self.maker.fresh(self.random.choice(['w_', 'w_', 'odd']))
         statements = self.maker.table(schema, name)
         if schema == 'public' and self.random.random() < 0.8:
-            statements.insert(self.random.randint(1, len(statements)), self.publish(schema, name))
+            statements.insert(self.random.randint(1, len(statements)), self.publish(s, schema, name))
         return self.run(s, '; '.join(statements))
 
     def ddl_drop_table(self, s, cat):
@@ -181,7 +182,7 @@ class Ddl:
             raise Refused
         statements = [f'DROP TABLE {t.full_name}'] + self.maker.table(t.schema, t.name)
         if t.published_itself:
-            statements.append(self.publish(t.schema, t.name))
+            statements.append(self.publish(s, t.schema, t.name))
         return self.run(s, '; '.join(statements))
 
     def ddl_truncate(self, s, cat):
@@ -299,15 +300,15 @@ class Ddl:
         s.cursor.execute('SELECT enumlabel FROM pg_enum WHERE enumtypid = %s::regtype ORDER BY enumsortorder', (name,))
         return [row[0] for row in s.cursor.fetchall()]
 
-    def the_type(self, s, name):
-        """Types are locked by nobody who uses them, but two sessions may not change one."""
+    def alone(self, s, name):
+        """What is no table, and what two transactions cannot change at a time."""
         if name in self.others(s, 0):
             raise Refused
         s.ddl.add(name)
         return name
 
     def ddl_enum_value_added(self, s, cat):
-        name = self.the_type(s, self.random.choice(['types.mood', 'types."Mood"']))
+        name = self.alone(s, self.random.choice(['types.mood', 'types."Mood"']))
         labels = self.labels(s, name)
         if len(labels) > 30:
             raise Refused
@@ -317,17 +318,19 @@ class Ddl:
         return self.run(s, f'ALTER TYPE {name} ADD VALUE {literal(self.maker.fresh("lä bel"))}{where}')
 
     def ddl_enum_value_renamed(self, s, cat):
-        name = self.the_type(s, self.random.choice(['types.mood', 'types."Mood"']))
+        name = self.alone(s, self.random.choice(['types.mood', 'types."Mood"']))
         label = self.random.choice(self.labels(s, name))
         return self.run(s, f'ALTER TYPE {name} RENAME VALUE {literal(label)} TO {literal(self.maker.fresh("re named"))}')
 
     def ddl_composite_attribute_added(self, s, cat):
-        name = self.the_type(s, self.random.choice(['types.comp', 'types.nested']))
+        name = self.random.choice(['types.comp', 'types.nested'])
+        self.alone(s, 'composites')
         kind = self.random.choice(['int4', 'text', 'timestamptz', 'types.rating', 'numeric[]'])
         return self.run(s, f'ALTER TYPE {name} ADD ATTRIBUTE {quote(self.maker.fresh("att ribute"))} {kind} CASCADE')
 
     def ddl_composite_attribute_renamed(self, s, cat):
-        name = self.the_type(s, self.random.choice(['types.comp', 'types.nested']))
+        name = self.random.choice(['types.comp', 'types.nested'])
+        self.alone(s, 'composites')
         s.cursor.execute('SELECT attname FROM pg_attribute WHERE attrelid = (SELECT typrelid FROM pg_type WHERE oid = %s::regtype)'
                          ' AND attnum > 0 AND NOT attisdropped ORDER BY attnum', (name,))
         attribute = self.random.choice([row[0] for row in s.cursor.fetchall()])
@@ -338,6 +341,7 @@ class Ddl:
         t = self.pick(s, [t for t in cat.tables if t.persistence == 'p' and not t.is_root and not t.references
                           and not cat.is_referenced(t)])
         if t.published_itself:
+            self.alone(s, 'the publication')
             return self.run(s, f'ALTER PUBLICATION {PUBLICATION} DROP TABLE {t.full_name}; ALTER TABLE {t.full_name} SET UNLOGGED')
         return self.alter(s, t, 'SET UNLOGGED')
 
@@ -345,14 +349,15 @@ class Ddl:
         t = self.pick(s, [t for t in cat.tables if t.persistence == 'u' and not t.is_root])
         sql = f'ALTER TABLE {t.full_name} SET LOGGED'
         if t.schema == 'public' and not t.is_partition:
-            sql += '; ' + self.publish(t.schema, t.name)
+            sql += '; ' + self.publish(s, t.schema, t.name)
         return self.run(s, sql)
 
     def ddl_publication_add_table(self, s, cat):
         t = self.pick(s, [t for t in cat.tables if not t.published_itself and t.persistence == 'p' and not t.is_partition])
-        return self.run(s, self.publish(t.schema, t.name))
+        return self.run(s, self.publish(s, t.schema, t.name))
 
     def ddl_publication_drop_table(self, s, cat):
+        self.alone(s, 'the publication')
         t = self.pick(s, [t for t in cat.tables if t.published_itself])
         return self.run(s, f'ALTER PUBLICATION {PUBLICATION} DROP TABLE {t.full_name}')
 
@@ -361,13 +366,13 @@ class Ddl:
         return s.cursor.fetchone()[0] > 0
 
     def ddl_publication_drop_schema(self, s, cat):
-        self.the_type(s, 'schema of the publication')
+        self.alone(s, 'the publication')
         if not self.schema_published(s):
             raise Refused
         return self.run(s, f'ALTER PUBLICATION {PUBLICATION} DROP TABLES IN SCHEMA s1')
 
     def ddl_publication_add_schema(self, s, cat):
-        self.the_type(s, 'schema of the publication')
+        self.alone(s, 'the publication')
         if self.schema_published(s):
             raise Refused
         return self.run(s, f'ALTER PUBLICATION {PUBLICATION} ADD TABLES IN SCHEMA s1')

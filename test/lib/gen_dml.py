@@ -76,7 +76,7 @@ class Dml:
 
     def values(self, s):
         types = Types().read(s.cursor)
-        return gen_values.Values(self.random, types.known, types.labels, self.finite)
+        return gen_values.Values(self.random, types.known, types.labels)
 
     def new_row(self, s, cat, table, values):
         """{column: text}"""

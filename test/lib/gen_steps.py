@@ -14,8 +14,9 @@ from gen_ddl import Ddl
 from gen_dml import DML, Dml
 from gen_tables import Deck, Refused
 
-CONTROLS = {'commit': 8, 'rollback': 3, 'savepoint': 8, 'rollback to savepoint': 5, 'release savepoint': 2,
-            'prepare transaction': 2, 'logical message': 2}
+CONTROLS = {'commit': 5, 'rollback': 2, 'savepoint': 6, 'rollback to savepoint': 8, 'release savepoint': 4,
+            'prepare transaction': 4, 'logical message': 3}
+ENDS_OF_PREPARED = ['commit prepared', 'rollback prepared']
 
 
 class Session:
@@ -46,12 +47,12 @@ class Steps(Dml, Ddl):
         self.ddl_kinds = Deck(random, ddl)
         self.dml_kinds = Deck(random, [kind for kind, weight in DML.items() for _ in range(weight)])
         self.controls = Deck(random, [kind for kind, weight in CONTROLS.items() for _ in range(weight)])
-        self.ends_of_prepared = Deck(random, ['COMMIT', 'COMMIT', 'ROLLBACK'])
+        self.ends_of_prepared = Deck(random, ENDS_OF_PREPARED)
         self.counts, self.types, self.identities = Counter(), Counter(), Counter()      # by (what, phase)
         self.refused = Counter()
         self.number = 0
         self.serial = 0
-        self.finite = False
+        self.hot = set()
 
     def close(self):
         for s in self.sessions:
@@ -110,13 +111,13 @@ class Steps(Dml, Ddl):
     def try_step(self, s):
         r = self.random
         dice = r.random()
-        if s.open and dice < 0.35:
+        if s.open and dice < 0.4:
             return self.draw(self.controls, lambda kind: getattr(self, 'do_' + kind.replace(' ', '_'))(s))
-        if not s.open and dice < 0.45:
+        if not s.open and dice < 0.5:
             self.control(s, 'BEGIN' if r.random() < 0.9 else 'BEGIN ISOLATION LEVEL REPEATABLE READ')
             s.open = True
             return None
-        if not s.open and self.prepared and dice < 0.6:
+        if not s.open and self.prepared and dice < 0.65:
             return self.finish_prepared(s)
         return self.ddl(s) if r.random() < 0.4 else self.dml(s)
 
@@ -196,12 +197,24 @@ class Steps(Dml, Ddl):
 
     def finish_prepared(self, s):
         gid = self.random.choice(sorted(self.prepared))
-        command = self.ends_of_prepared.draw()
-        self.control(s, f"{command} PREPARED '{gid}'")
+        kind = self.ends_of_prepared.draw()
+        self.control(s, f"{kind.upper()} '{gid}'")
         done = self.prepared.pop(gid)[3]
-        if command == 'COMMIT':
+        if kind == 'commit prepared':
             self.settle_counts(done)
-        self.counts[(f'{command.lower()} prepared', self.phase)] += 1
+        self.counts[(kind, self.phase)] += 1
+
+    def prefer(self, missing):
+        """What is to come next, as far as it can."""
+        self.ddl_kinds.left = [kind for kind in self.ddl_kinds.cards if kind in missing] or self.ddl_kinds.left
+        self.dml_kinds.left = [kind for kind in DML if kind in missing] or self.dml_kinds.left
+        wanted = [kind for kind in CONTROLS if kind in missing]
+        if any(kind in missing for kind in ENDS_OF_PREPARED):
+            wanted.append('prepare transaction')
+            self.ends_of_prepared.left = [kind for kind in ENDS_OF_PREPARED if kind in missing]
+        if 'rollback to savepoint' in wanted or 'release savepoint' in wanted:
+            wanted.append('savepoint')
+        self.controls.left = wanted or self.controls.left
 
     def quiesce(self):
         """No transaction is open any more."""
@@ -234,6 +247,13 @@ class Steps(Dml, Ddl):
         found = self.free(session, tables, for_ddl)
         if not found:
             raise Refused
+        # much to the same tables: at one time, and in one transaction
+        mine = session.ddl | session.dml
+        for preferred in ([t for t in found if t.oid in mine], [t for t in found if t.oid in self.hot]):
+            if preferred and self.random.random() < 0.4:
+                found = preferred
+        if self.number % 20 == 0:
+            self.hot = {t.oid for t in self.random.sample(tables, min(4, len(tables)))}
         t = self.random.choice(found)
         (session.ddl if for_ddl else session.dml).update(t.family)
         return t

@@ -101,7 +101,7 @@ def lexemes(r):
 SCALARS = {
     'bool': lambda r: r.choice('tf'), 'int2': integer(16), 'int4': integer(32), 'int8': integer(64), 'oid': unsigned,
     'float4': float_of, 'float8': float_of, 'numeric': number, 'money': lambda r: f'{r.randint(-10 ** 9, 10 ** 9) / 100:.2f}',
-    'text': word, 'varchar': word, 'bpchar': word, 'name': lambda r: word(r)[:30], 'char': lambda r: r.choice(['a', '', '\\', '~']),
+    'text': word, 'varchar': word, 'bpchar': word, 'name': lambda r: word(r)[:30].lstrip('{'), 'char': lambda r: r.choice(['a', '', '\\', '~']),
     'bytea': hex_bytes, 'uuid': uuid, 'json': json_text, 'jsonb': json_text,
     'jsonpath': lambda r: r.choice(['$', '$.a[*] ? (@ > 1)', 'strict $."b c"']),
     'xml': lambda r: r.choice(['<a/>', '<a b="c">é &amp; x</a>', 'text']),
@@ -147,8 +147,8 @@ def quoted(text):
 class Values:
     """Texts of random values; labels: {enum's oid: its labels}."""
 
-    def __init__(self, random, types, labels, finite=True):
-        self.random, self.types, self.labels, self.finite = random, types, labels, finite
+    def __init__(self, random, types, labels):
+        self.random, self.types, self.labels = random, types, labels
 
     def text(self, oid, depth=0):
         """The text of a value; None is null."""
@@ -168,7 +168,7 @@ class Values:
             return self.range(t)
         if t.kind == 'm':
             return '{' + ','.join(self.range(self.types[t.subtype]) for _ in range(r.randint(0, 3))) + '}'
-        if not self.finite and t.name in ('float4', 'float8') and r.random() < 0.2:
+        if t.name in ('float4', 'float8') and r.random() < 0.2:
             return not_finite(r)
         return SCALARS[t.name](r)
 
