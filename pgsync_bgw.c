@@ -450,6 +450,28 @@ stop_cleanly(Worker *worker)
 }
 
 /*
+ * Another publication acts like DDL that changes what is published: entries are made
+ * anew, and tables are looked at when the next transaction ends.
+ */
+static void
+reload_settings(Worker *worker)
+{
+	char	  **publication = worker->preloaded->settings.publication;
+	char	   *before = *publication != NULL ? strdup(*publication) : NULL;
+	const char *after;
+
+	ProcessConfigFile(PGC_SIGHUP);
+	after = *publication;
+	if ((before == NULL) != (after == NULL) ||
+		(before != NULL && strcmp(before, after) != 0))
+	{
+		relation_cache_invalidate_all();
+		worker->tables_touched = true;
+	}
+	free(before);
+}
+
+/*
  * While the process ends, be it that its last writes are waited for or that it is in
  * its exit callbacks, it does no more than what all others wait for: DROP DATABASE
  * needs an answer from every process, whatever database it is in.
@@ -470,7 +492,7 @@ worker_check_interrupts(Worker *worker)
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
+		reload_settings(worker);
 	}
 }
 

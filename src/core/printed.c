@@ -42,6 +42,7 @@ typedef struct Reader
 	SyncArena  *arena;
 	SyncBuffer	json;
 	bool		too_deep;		/* counts if the text is readable to its end */
+	struct Fields *fields;		/* NULL, or one for each depth */
 } Reader;
 
 /* a text being read */
@@ -57,6 +58,13 @@ typedef struct Field
 	bool		is_null;
 	SyncString	text;
 } Field;
+
+/* those of a composite; used again by the next one at its depth */
+typedef struct Fields
+{
+	Field	   *fields;
+	size_t		room;
+} Fields;
 
 static bool
 take(Cursor *cursor, char c)
@@ -76,13 +84,16 @@ trimmed(SyncString text)
 
 	text.data += n;
 	text.len -= (uint32_t) n;
-	/* at the end: a number has none inside, so the first one found is where it ends */
-	for (uint32_t i = 0; i < text.len; i++)
-		if (text_skip_space(text.data + i, text.len - i) == text.len - i)
+	/* at the end; what stands between is walked over once, however much it is */
+	for (size_t i = 0; i < text.len; i += n + 1)
+	{
+		n = text_skip_space(text.data + i, text.len - i);
+		if (i + n == text.len)
 		{
-			text.len = i;
+			text.len = (uint32_t) i;
 			break;
 		}
+	}
 	return text;
 }
 
@@ -438,7 +449,7 @@ read_quoted(Cursor *cursor, bool doubled, SyncArena *arena, SyncString *text)
 		cursor->at = at + 1;
 		return true;
 	}
-	buffer_init(&buffer, arena, 64);
+	buffer_init(&buffer, arena, (size_t) (at - cursor->at) + 15);
 	buffer_append(&buffer, cursor->at + 1, (size_t) (at - cursor->at - 1));
 	for (; at < end; at++)
 	{
@@ -580,6 +591,32 @@ append_array(Reader *reader, const PrintedType *type, SyncString text, int depth
 	return outcome == READ && cursor.at != cursor.end ? UNREADABLE : outcome;
 }
 
+/*
+ * Room for the fields of a composite at this depth.  There are not more than bytes,
+ * whatever the type has: of dropped attributes nothing is printed.
+ */
+static Field *
+fields_at(Reader *reader, int depth, const PrintedType *type, SyncString text)
+{
+	size_t		need = (size_t) type->member_count;
+	Fields	   *at;
+
+	if (need > text.len)
+		need = text.len;
+	if (reader->fields == NULL)
+	{
+		reader->fields = arena_array(reader->arena, Fields, READING_DEPTH + 1);
+		memset(reader->fields, 0, sizeof(Fields) * (READING_DEPTH + 1));
+	}
+	at = &reader->fields[depth];
+	if (at->room < need)
+	{
+		at->room = need > at->room * 2 ? need : at->room * 2;
+		at->fields = arena_array(reader->arena, Field, at->room);
+	}
+	return at->fields;
+}
+
 /* The fields of a composite's text; those without a name are left out. */
 static Outcome
 read_fields(Reader *reader, const PrintedType *type, SyncString text, Field *fields, int *count)
@@ -648,13 +685,15 @@ append_member(Reader *reader, bool *first, SyncString key, const PrintedType *ty
 static Outcome
 append_composite(Reader *reader, const PrintedType *type, SyncString text, int depth)
 {
-	Field	   *fields = arena_array(reader->arena, Field, (size_t) type->member_count);
+	Field	   *fields;
 	Outcome		outcome = check_depth(reader, depth);
 	int			count = 0;
 	bool		first = true;
 
-	if (outcome == READ)
-		outcome = read_fields(reader, type, text, fields, &count);
+	if (outcome != READ)
+		return outcome;
+	fields = fields_at(reader, depth, type, text);
+	outcome = read_fields(reader, type, text, fields, &count);
 	buffer_append_char(&reader->json, '{');
 	for (int i = 0; i < type->member_count && outcome == READ; i++)
 	{

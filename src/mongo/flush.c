@@ -495,6 +495,9 @@ flush_write(Flush *flush, MongoContext *context, StorageError *error)
 	bool		anything = flush->ops.count > 0 || flush->rows.touch_count > 0 ||
 		flush->point.action_count > 0 || flush->point.verdict_count > 0;
 	bool		fence = flush->point.chunk_fence > flush->writer->position.no_checkpoint_before;
+	/* a sweep can look at rows that stay for longer than the lock lasts */
+	bool		renew = monotonic_us() - context->lock_renewed >
+		atomic_load(&flush->writer->thread->renew_ms) * INT64_C(1000);
 	bool		ok;
 
 	if (!rejected_prepare(flush))
@@ -510,7 +513,7 @@ flush_write(Flush *flush, MongoContext *context, StorageError *error)
 		flush->op_count = flush->ops.count;
 		flush->first_part = true;
 		/* perhaps there is nothing to write, and no position to store */
-		ok = (!anything && !flush->point.commit && !fence) ||
+		ok = (!anything && !flush->point.commit && !fence && !renew) ||
 			write_once(flush, context, anything, error);
 	}
 	if (ok)

@@ -163,7 +163,8 @@ want_reread(Flush *flush, const RowChange *row)
 
 /*
  * A row that must be read again is there: the sweep at the end of the copy that is
- * going on is to leave its old state, whose place the row that is read will take.
+ * going on is to leave its old state, whose place the row that is read will take.  But
+ * not with its row copy, which is none of that round.
  */
 static void
 stamp_state(Flush *flush, const RowId *id, int64_t round)
@@ -178,7 +179,19 @@ stamp_state(Flush *flush, const RowId *id, int64_t round)
 	now = arena_new(flush->arena, RowState);
 	*now = *old;
 	now->round = round;
+	now->row_copy = (SyncString) {"", 0};
 	row_map_touch(&flush->rows, entry, now);
+}
+
+/*
+ * Is the row copy from before its table was marked to be copied again?  What it holds
+ * may be another column's now, or not what the column holds any more, and a row that
+ * changes while its chunk is read is not mended by the copy.
+ */
+static bool
+copy_is_old(const RowChange *row, const RowState *old)
+{
+	return row->round != 0 && old->round != row->round;
 }
 
 /*
@@ -224,7 +237,8 @@ complete_row(Flush *flush, const RowChange *row, const RowState *old, EvaluatedR
 		SyncValue  *values = arena_array(arena, SyncValue, count);
 
 		memcpy(values, row->values, count * sizeof(SyncValue));
-		if (old == NULL || old->row_copy.len == 0 || copy_may_be_foreign(flush, row) ||
+		if (old == NULL || old->row_copy.len == 0 || copy_is_old(row, old) ||
+			copy_may_be_foreign(flush, row) ||
 			!row_copy_merge(old->row_copy, type, values, arena))
 			result = ROW_WITH_GAPS;
 		else if (table_evaluate(row->table->binding, values, arena, evaluated) == SYNC_OK)

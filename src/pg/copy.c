@@ -25,33 +25,12 @@
  */
 #include "worker.h"
 
-#include "access/genam.h"
-#include "access/heaptoast.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/skey.h"
-#include "access/table.h"
-#include "access/tableam.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
-#include "executor/tuptable.h"
-#include "miscadmin.h"
-#include "replication/message.h"
-#include "storage/lmgr.h"
-#include "storage/proc.h"
-#include "storage/procarray.h"
-#include "storage/sinvaladt.h"
-#include "storage/standby.h"
-#include "utils/builtins.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /*
  * Progress that belongs to another file is void.  The rows already copied stay: the
@@ -65,7 +44,7 @@ check_chunk_shape(KnownTable *known, Relation relation, RelationEntry *entry, XL
 	SourceTableDoc *doc = &known->doc;
 	bool		other = doc->signature != NULL && strcmp(doc->signature, entry->signature) != 0;
 
-	if (other && signature_makes_stale(doc->signature, entry->signature))
+	if (other && shape_makes_stale(doc, entry))
 	{
 		doc->stale = true;
 		doc->copy_round = Max(doc->copy_round, 1);

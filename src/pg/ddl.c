@@ -55,24 +55,40 @@ table_check_shape(Worker *worker, KnownTable *known, RelationEntry *entry, bool 
 	SourceTableDoc *doc = &known->doc;
 	bool		stale;
 
-	if (worker->decoding == NULL ||
-		(doc->signature != NULL && strcmp(doc->signature, entry->signature) == 0))
+	if (worker->decoding == NULL)
 		return;
+	if (doc->signature != NULL && strcmp(doc->signature, entry->signature) == 0)
+	{
+		/* rows of the older shape may have been stored in the round */
+		if (known->older_shape)
+			source_table_mark_anew(worker, known, reason);
+		known->older_shape = false;
+		/* of a copy that is going on it is the progress */
+		if (!doc->stale)
+			doc->relfilenode = entry->relfilenode;
+		return;
+	}
 	if (doc->signature != NULL && is_history(worker, known, at_end))
 	{
 		/* what is being read now lies behind it in the WAL: only what is stored counts */
-		if (signature_makes_stale(entry->signature, doc->signature) &&
-			!(doc->stale && doc->next_tid == 0))
-			(void) source_table_mark(worker, known, reason);
+		if (!signature_makes_stale(entry->signature, doc->signature))
+			return;
+		known->older_shape = true;
+		(void) source_table_mark(worker, known, reason);
 		return;
 	}
-	stale = doc->signature != NULL && signature_makes_stale(doc->signature, entry->signature);
+	stale = doc->signature != NULL && shape_makes_stale(doc, entry);
+	known->older_shape = false;
 	recopy_drop_chunk(known);
 	if (doc->signature != NULL)
 		pfree(doc->signature);
 	doc->signature = MemoryContextStrdup(TopMemoryContext, entry->signature);
 	doc->signature_lsn = known->shape_end = worker->transaction_end;
-	if (!stale || !source_table_mark(worker, known, reason))
+	if (!doc->stale)
+		doc->relfilenode = entry->relfilenode;
+	if (stale && !doc->replaced)
+		source_table_mark_anew(worker, known, reason);
+	else
 		source_table_store(worker, known);
 }
 
@@ -83,21 +99,22 @@ table_check_shape(Worker *worker, KnownTable *known, RelationEntry *entry, bool 
  * (17 and newer).  VACUUM FULL and CLUSTER change no row, and do not come here.  Nor
  * does it matter what another access method gets: such a table is none of ours at
  * the end of its transaction, and that of one that was unlogged is not known yet.
- * Once for each table and transaction: all its rows come here.
+ * Once for each time: all rows come here.  What the stream has stored since the table
+ * was marked last may have other keys now.
  */
 void
-note_rewritten_table(Worker *worker, Oid relid)
+note_rewritten_table(Worker *worker, Oid relid, Oid new_heap)
 {
 	ListCell   *cell;
 
-	if (!relation_note_rewritten(worker, relid))
+	if (!relation_note_rewritten(worker, relid, new_heap))
 		return;
 	foreach(cell, worker->tables)
 	{
 		KnownTable *known = lfirst(cell);
 
 		if (known->doc.relation_id == relid)
-			(void) source_table_mark(worker, known, "ALTER TABLE wrote it anew");
+			source_table_mark_anew(worker, known, "ALTER TABLE wrote it anew");
 	}
 }
 
@@ -267,7 +284,7 @@ relations_check_after_ddl(Worker *worker)
 			continue;
 		/* it was away in the middle of the transaction: by name or from the publication */
 		if (entry->skipped_at == worker->transaction_end)
-			(void) source_table_mark(worker, known, "changes of it were passed over while it was not under the rules");
+			source_table_mark_anew(worker, known, "changes of it were passed over while it was not under the rules");
 		table_check_shape(worker, known, entry, true);
 	}
 	foreach(cell, worker->tables)

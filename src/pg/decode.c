@@ -87,6 +87,19 @@ decode_begin_write(Worker *worker)
 	worker->transaction_written = true;
 }
 
+/* The key of a row whose identity columns have been converted. */
+static void
+key_of_values(RelationEntry *entry, const Datum *datums, const bool *nulls,
+			  const SyncValue *values, SyncArena *scratch, SourceKey *key)
+{
+	const SyncRowType *type = &entry->row_type;
+
+	if (entry->inexact_key)
+		values = row_key_values(entry->conversion, datums, nulls, type->identity,
+								type->identity_count, scratch, values);
+	source_key_of_row(type, values, scratch, key);
+}
+
 /*
  * The key that identity columns give; false if they are too large to have been
  * stored under any setting, or cannot be converted: such a row is in no bucket.
@@ -98,7 +111,7 @@ key_of_columns(RelationEntry *entry, const Datum *datums, const bool *nulls, Syn
 	if (!row_convert_some(entry->conversion, datums, nulls, entry->row_type.identity,
 						  entry->row_type.identity_count, LARGEST_IDENTITY, scratch, values))
 		return false;
-	source_key_of_row(&entry->row_type, values, scratch, key);
+	key_of_values(entry, datums, nulls, values, scratch, key);
 	return true;
 }
 
@@ -201,7 +214,8 @@ evaluate_row(RelationEntry *entry, const Datum *old_datums, const bool *old_null
 		return true;
 	}
 	if (entry->row_type.identity_count > 0)
-		source_key_of_row(&entry->row_type, entry->values, worker->scratch, &change->after);
+		key_of_values(entry, entry->datums, entry->nulls, entry->values, worker->scratch,
+					  &change->after);
 	if (result == ROW_INCOMPLETE)
 		keep_incomplete_values(entry, desc, change, arena);
 	else
@@ -249,15 +263,21 @@ row_change_add(Worker *worker, RelationEntry *entry, RowChangeKind kind, HeapTup
 {
 	KnownTable *known = entry->known;
 	WriteBatch *batch = worker_batch(worker);
-	SyncArena  *arena = batch->arena;
-	RowChange  *change = arena_new(arena, RowChange);
+	SyncArena  *arena;
+	RowChange  *change;
 	Datum	   *old_datums = NULL;
 	bool	   *old_nulls = NULL;
 	Size		used;
 	WriteItem  *item;
 
 	if (batch->item_count == 0 && (kind == ROW_INSERT || kind == ROW_UPDATE))
+	{
 		check_rereads(worker);
+		/* documents of tables that this marked may have filled it */
+		batch = worker_batch(worker);
+	}
+	arena = batch->arena;
+	change = arena_new(arena, RowChange);
 	change->kind = kind;
 	change->round = known->doc.stale ? known->doc.copy_round : 0;
 	if (old_tuple != NULL)
@@ -362,7 +382,8 @@ plugin_change(LogicalDecodingContext *context, ReorderBufferTXN *txn, Relation r
 	if (OidIsValid(relation->rd_rel->relrewrite))
 	{
 		if (relation->rd_rel->relam == HEAP_TABLE_AM_OID)
-			note_rewritten_table(worker, relation->rd_rel->relrewrite);
+			note_rewritten_table(worker, relation->rd_rel->relrewrite,
+								 RelationGetRelid(relation));
 		return;
 	}
 	entry = relation_look(worker, relation);

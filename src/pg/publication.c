@@ -173,7 +173,10 @@ publication_names(Oid publication, Oid relid)
 	return found;
 }
 
-/* get_partition_ancestors() would raise an error for a table that is being dropped */
+/*
+ * get_partition_ancestors() would raise an error for a table that is being dropped.  One
+ * whose DETACH CONCURRENTLY was broken off has none, as queries see it.
+ */
 Oid
 partition_parent(Oid relid)
 {
@@ -187,7 +190,7 @@ partition_parent(Oid relid)
 				ObjectIdGetDatum(relid));
 	scan = systable_beginscan(relation, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
 	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
+	if (HeapTupleIsValid(tuple) && !((Form_pg_inherits) GETSTRUCT(tuple))->inhdetachpending)
 		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
 	systable_endscan(scan);
 	table_close(relation, AccessShareLock);

@@ -14,19 +14,14 @@
  */
 #include "worker.h"
 
-#include "access/genam.h"
-#include "access/heaptoast.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/skey.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "replication/message.h"
@@ -35,13 +30,9 @@
 #include "storage/procarray.h"
 #include "storage/sinvaladt.h"
 #include "storage/standby.h"
-#include "utils/builtins.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /* between two looks at a transaction that is waited for: at first, and at most */
 #define WAIT_FIRST_MS		10
@@ -335,6 +326,7 @@ scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress, Relatio
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	ItemPointerData first;
 	ItemPointerData last;
+	Size		before = arena_used(worker->batch->arena);	/* whole blocks: never none */
 	bool		more = false;
 
 	tid_decode(progress->next_tid, &first);
@@ -363,7 +355,7 @@ scan_chunk(Worker *worker, RowChangeKind kind, SourceTableDoc *progress, Relatio
 		MemoryContextReset(worker->change_context);
 
 		progress->next_tid = tid_encode(&slot->tts_tid) + 1;
-		if (arena_used(worker->batch->arena) >= limit)
+		if (arena_used(worker->batch->arena) - before >= limit)
 		{
 			more = true;
 			break;

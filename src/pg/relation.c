@@ -125,7 +125,7 @@ static void
 relation_entry_clear(RelationEntry *entry)
 {
 	RelationEntry kept = {.relid = entry->relid, .skipped_at = entry->skipped_at,
-	.rewritten_at = entry->rewritten_at};
+	.rewritten_at = entry->rewritten_at, .rewritten_into = entry->rewritten_into};
 
 	if (entry->table)
 		source_table_release(entry->table);
@@ -156,13 +156,14 @@ relation_entry_find(Oid relid)
 }
 
 bool
-relation_note_rewritten(Worker *worker, Oid relid)
+relation_note_rewritten(Worker *worker, Oid relid, Oid new_heap)
 {
 	RelationEntry *entry = entry_of(relid);
 
-	if (entry->rewritten_at == worker->transaction_end)
+	if (entry->rewritten_at == worker->transaction_end && entry->rewritten_into == new_heap)
 		return false;
 	entry->rewritten_at = worker->transaction_end;
+	entry->rewritten_into = new_heap;
 	return true;
 }
 
@@ -241,6 +242,27 @@ signature_makes_stale(const char *old, const char *new)
 }
 
 /*
+ * A default that is stored for older rows shows as "m", but not any more when the
+ * table has been written anew since, as CLUSTER does in the same transaction.
+ */
+static bool
+signature_adds_column(const char *old, const char *new)
+{
+	for (const char *at = new, *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
+		if (*at >= '0' && *at <= '9' && !signature_has_line(old, at, end - at))
+			return true;
+	return false;
+}
+
+bool
+shape_makes_stale(const SourceTableDoc *doc, const RelationEntry *entry)
+{
+	return signature_makes_stale(doc->signature, entry->signature) ||
+		(doc->relfilenode != entry->relfilenode &&
+		 signature_adds_column(doc->signature, entry->signature));
+}
+
+/*
  * The index whose columns are the identity; InvalidOid if there is none.  Under
  * FULL that is the primary key if it is immediate and valid (design 5): two rows
  * may share a deferrable one for a moment.
@@ -315,7 +337,10 @@ build_row_type(RelationEntry *entry, Relation relation)
 
 		columns[i].name = (SyncString) {name, (uint32_t) strlen(name)};
 		if (bms_is_member(attnum, keys))
+		{
 			identity[entry->row_type.identity_count++] = i;
+			entry->inexact_key |= entry->conversion->columns[i].inexact;
+		}
 	}
 	entry->row_type.columns = columns;
 	entry->row_type.identity = identity;
@@ -408,6 +433,7 @@ relation_look(Worker *worker, Relation relation)
 		return entry;
 	}
 	entry->through_root = entry->name.relid != entry->relid;
+	entry->relfilenode = relation->rd_rel->relfilenode;
 	entry->conversion = row_conversion_create(RelationGetDescr(relation),
 											  relation->rd_rel->relowner,
 											  plan_compatibility(worker->plan));

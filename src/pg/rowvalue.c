@@ -409,3 +409,21 @@ row_convert_some(const RowConversion *conversion, const Datum *datums, const boo
 	convert(&work);
 	return work.result == ROW_COMPLETE;
 }
+
+const SyncValue *
+row_key_values(const RowConversion *conversion, const Datum *datums, const bool *nulls,
+			   const int *positions, int count, SyncArena *scratch, const SyncValue *values)
+{
+	SyncValue  *keys = arena_array(scratch, SyncValue, conversion->count);
+
+	for (int i = 0; i < count; i++)
+	{
+		int			position = positions[i];
+		const ColumnConversion *column = &conversion->columns[position];
+		int			a = column->attnum - 1;
+
+		keys[position] = column->inexact && !nulls[a] ?
+			datum_key_value(conversion, column, datums[a], values[position]) : values[position];
+	}
+	return keys;
+}

@@ -143,11 +143,18 @@ source_table_replace(Worker *worker, KnownTable *known, KnownTable *successor)
 
 /* ---------------------------------------------------------------- copies that are due */
 
+static bool
+is_due_not_begun(const KnownTable *known)
+{
+	return known->doc.stale && known->doc.copy_round > 0 && !recopy_has_begun(known);
+}
+
 /* From here on a new round of the table's copy is due. */
 static void
 begin_round(Worker *worker, KnownTable *known, const char *reason)
 {
 	SourceTableDoc *doc = &known->doc;
+	bool		was_due = is_due_not_begun(known);
 
 	recopy_abandon(known);
 	doc->stale = true;
@@ -158,9 +165,10 @@ begin_round(Worker *worker, KnownTable *known, const char *reason)
 	known->reason = reason;
 	known->next_look = 0;
 	known->pause = 0;
-	ereport(LOG,
-			(errmsg("pgsync will copy table \"%s.%s\" again for replication stream %d: %s",
-					doc->schema, doc->name, worker->stream->id, reason)));
+	if (!was_due)
+		ereport(LOG,
+				(errmsg("pgsync will copy table \"%s.%s\" again for replication stream %d: %s",
+						doc->schema, doc->name, worker->stream->id, reason)));
 }
 
 bool
@@ -169,11 +177,20 @@ source_table_mark(Worker *worker, KnownTable *known, const char *reason)
 	/* rows that wait to be removed are not mended any more */
 	if (known->dropped || known->doc.replaced)
 		return false;
-	if (known->doc.stale && known->doc.copy_round > 0 && !recopy_has_begun(known))
+	if (is_due_not_begun(known))
 		return false;
 	begin_round(worker, known, reason);
 	source_table_store(worker, known);
 	return true;
+}
+
+void
+source_table_mark_anew(Worker *worker, KnownTable *known, const char *reason)
+{
+	if (known->dropped || known->doc.replaced)
+		return;
+	begin_round(worker, known, reason);
+	source_table_store(worker, known);
 }
 
 /*
@@ -259,8 +276,13 @@ met_in_stream(Worker *worker, Relation relation, RelationEntry *entry)
 	doc->copied_in_stream = is_new;
 	doc->signature = MemoryContextStrdup(TopMemoryContext, entry->signature);
 	doc->signature_lsn = known->shape_end = worker->transaction_end;
+	doc->relfilenode = entry->relfilenode;
 	if (!is_new)
+	{
+		/* what is changed from here on is not seen under the name it had before */
+		entry->skipped_at = worker->transaction_end;
 		begin_round(worker, known, "rows of it have not come through the stream");
+	}
 	source_table_store(worker, known);
 	if (!is_new)
 		replace_others(worker, entry, known);

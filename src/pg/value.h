@@ -55,6 +55,10 @@ extern SyncValue datum_value(const RowConversion *conversion, const ColumnConver
  */
 extern Size datum_expansion(const ColumnConversion *column, Datum datum);
 
+/* what stands for it in keys, if its column is inexact: see row_key_values() */
+extern SyncValue datum_key_value(const RowConversion *conversion, const ColumnConversion *column,
+								 Datum datum, SyncValue value);
+
 /* ---------------------------------------------------------------- value_output.c */
 
 /*

@@ -280,6 +280,54 @@ datum_value(const RowConversion *conversion, const ColumnConversion *column, Dat
 	}
 }
 
+/* ---------------------------------------------------------------- keys */
+
+/* Is a part of the second, in microseconds, not in the text? */
+static bool
+is_cut(const RowConversion *conversion, int64 microseconds)
+{
+	int64		unit = 1;
+
+	for (int i = conversion->fraction_digits; i < 6; i++)
+		unit *= 10;
+	return microseconds % unit != 0;
+}
+
+/*
+ * Times are as they are converted, as long as they can be told apart by that; others
+ * are numbers, which no text is.
+ */
+SyncValue
+datum_key_value(const RowConversion *conversion, const ColumnConversion *column, Datum datum,
+				SyncValue value)
+{
+	struct varlena *bytes;
+
+	if (column->typlen == -1)
+	{
+		bytes = PG_DETOAST_DATUM_PACKED(datum);
+		return value_blob(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	}
+	switch (column->kind)
+	{
+		case CONVERT_TIMESTAMP:
+		case CONVERT_TIMESTAMPTZ:
+			if (value.type == SYNC_TEXT && !TIMESTAMP_NOT_FINITE(DatumGetTimestamp(datum)) &&
+				!is_cut(conversion, DatumGetTimestamp(datum)))
+				return value;
+			return value_integer(DatumGetTimestamp(datum));
+		case CONVERT_TIME:
+			return is_cut(conversion, DatumGetTimeADT(datum)) ?
+				value_integer(DatumGetTimeADT(datum)) : value;
+		case CONVERT_DATE:
+			return DATE_NOT_FINITE(DatumGetDateADT(datum)) ?
+				value_integer(DatumGetDateADT(datum)) : value;
+		default:
+			/* printed as the name of what has this oid; domains over times are printed whole */
+			return column->typlen == sizeof(Oid) ? value_integer(DatumGetObjectId(datum)) : value;
+	}
+}
+
 /* ---------------------------------------------------------------- arrays */
 
 /* an array being walked */

@@ -21,7 +21,6 @@
 #include "value.h"
 
 #include "access/xact.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
@@ -42,13 +41,13 @@ static TimeoutId foreign_timeout = MAX_TIMEOUTS;
 void
 set_failure(const RowConversion *conversion, const char *message)
 {
-	int			len;
+	SyncError	text;
 
-	if (message == NULL)
-		message = "no reason is given";
-	len = pg_mbcliplen(message, (int) strlen(message), ROW_FAILURE_SIZE - 1);
-	memcpy(conversion->failure, message, len);
-	conversion->failure[len] = '\0';
+	StaticAssertStmt(sizeof(text.message) <= ROW_FAILURE_SIZE, "a message fits");
+	/* which makes text of it: foreign code can say anything */
+	sync_error_set(&text, SYNC_ERROR_LIMIT, "%s",
+				   message != NULL ? message : "no reason is given");
+	strcpy(conversion->failure, text.message);
 }
 
 SyncValue

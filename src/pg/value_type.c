@@ -127,7 +127,7 @@ typedef struct CodeSearch
 	List	   *depths;			/* and are looked through again only where they are deeper */
 	int			deepest;
 	bool		foreign;		/* code that is not built in */
-	bool		repeats;		/* arrays, multiranges, jsonb: any number of parts */
+	bool		repeats;		/* arrays, multiranges, jsonb, tsquery: any number of parts */
 	bool		expands;		/* see datum_expansion() */
 } CodeSearch;
 
@@ -220,11 +220,23 @@ search_code(CodeSearch *search, Oid type, int depth)
 		search->expands = true;
 	else if (type == JSONBOID)
 		search->repeats = search->expands = true;
+	else if (type == TSQUERYOID)
+		search->repeats = true; /* can be made deeper than the stack lets it be printed */
 }
 
 /* ---------------------------------------------------------------- printed types */
 
-static const PrintedType *printed_type(Oid type);
+/*
+ * Composites that have been built for a column.  Each is built once: ten types with
+ * fifty attributes each of the one before are as many parts as no memory holds.
+ */
+typedef struct BuiltTypes
+{
+	List	   *oids;
+	List	   *types;
+} BuiltTypes;
+
+static const PrintedType *printed_type(BuiltTypes *built, Oid type);
 
 static const PrintedType *
 scalar_type(PrintedKind kind)
@@ -296,7 +308,7 @@ catalog_element(Oid type, char *delimiter)
  * element that is printed as an array again is not read as one.
  */
 static const PrintedType *
-array_type(Oid element, char delimiter)
+array_type(BuiltTypes *built, Oid element, char delimiter)
 {
 	PrintedType *type = palloc0(sizeof(PrintedType));
 
@@ -317,7 +329,7 @@ array_type(Oid element, char delimiter)
 			break;
 		element = inner;
 	}
-	type->element = printed_type(element);
+	type->element = printed_type(built, element);
 	return type;
 }
 
@@ -327,7 +339,7 @@ array_type(Oid element, char delimiter)
  * printed of, included.  So does the service.
  */
 static const PrintedType *
-composite_type(Oid type_oid)
+build_composite(BuiltTypes *built, Oid type_oid)
 {
 	PrintedType *type = palloc0(sizeof(PrintedType));
 	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
@@ -359,8 +371,8 @@ composite_type(Oid type_oid)
 		}
 		names[n] = (SyncString) {name, (uint32_t) strlen(name)};
 		/* a dropped attribute has no type, which counts as an array of the unknown */
-		members[n] = OidIsValid(attribute->atttypid) ? printed_type(attribute->atttypid) :
-			array_type(UNKNOWNOID, ',');
+		members[n] = OidIsValid(attribute->atttypid) ? printed_type(built, attribute->atttypid) :
+			array_type(built, UNKNOWNOID, ',');
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -373,18 +385,34 @@ composite_type(Oid type_oid)
 }
 
 static const PrintedType *
-range_type(PrintedKind kind, Oid subtype)
+composite_type(BuiltTypes *built, Oid type)
+{
+	ListCell   *oid;
+	ListCell   *found;
+	const PrintedType *composite;
+
+	forboth(oid, built->oids, found, built->types)
+		if (lfirst_oid(oid) == type)
+			return lfirst(found);
+	composite = build_composite(built, type);
+	built->oids = lappend_oid(built->oids, type);
+	built->types = lappend(built->types, unconstify(PrintedType *, composite));
+	return composite;
+}
+
+static const PrintedType *
+range_type(BuiltTypes *built, PrintedKind kind, Oid subtype)
 {
 	PrintedType *type = palloc0(sizeof(PrintedType));
 
 	type->kind = kind;
-	type->element = printed_type(subtype);
+	type->element = printed_type(built, subtype);
 	return type;
 }
 
 /* How the service reads the text of a type with custom_postgres_types. */
 static const PrintedType *
-printed_type(Oid type)
+printed_type(BuiltTypes *built, Oid type)
 {
 	Oid			element;
 	char		delimiter;
@@ -403,18 +431,18 @@ printed_type(Oid type)
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_COMPOSITE:
-			return composite_type(type);
+			return composite_type(built, type);
 		case TYPTYPE_RANGE:
-			return range_type(PRINTED_RANGE, get_range_subtype(type));
+			return range_type(built, PRINTED_RANGE, get_range_subtype(type));
 		case TYPTYPE_MULTIRANGE:
-			return range_type(PRINTED_MULTIRANGE,
+			return range_type(built, PRINTED_MULTIRANGE,
 							  get_range_subtype(get_multirange_range(type)));
 		case TYPTYPE_BASE:
 			if (printed_kind(type) == PRINTED_TEXT)
 			{
 				element = catalog_element(type, &delimiter);
 				if (OidIsValid(element))
-					return array_type(element, delimiter);
+					return array_type(built, element, delimiter);
 			}
 			break;
 		default:
@@ -444,6 +472,7 @@ static void
 output_init(ColumnConversion *column, Oid type, bool custom_types)
 {
 	CodeSearch	search = {0};
+	BuiltTypes	built = {0};
 	bool		is_varlena;
 
 	getTypeOutputInfo(type, &column->output_function, &is_varlena);
@@ -460,9 +489,52 @@ output_init(ColumnConversion *column, Oid type, bool custom_types)
 		fmgr_info(column->output_function, &column->output);
 	if (column->too_deep)
 		return;
-	column->printed = custom_types ? printed_type(type) : legacy_printed_type(type);
+	column->printed = custom_types ? printed_type(&built, type) : legacy_printed_type(type);
+	list_free(built.oids);
+	list_free(built.types);
 	if (column->printed != NULL && column->printed->kind < PRINTED_ARRAY)
 		column->printed = NULL;
+}
+
+/*
+ * Can different values of the type be converted alike (an infinite timestamp, one whose
+ * fraction is cut, bytes in an array), or one value otherwise when something else was
+ * renamed?  Labels of enums are not meant: they are part of the table's shape.
+ */
+static bool
+is_inexact(Oid type)
+{
+	type = getBaseType(type);
+	switch (type)
+	{
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case DATEOID:
+		case TIMEOID:
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCOLLATIONOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			break;
+	}
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_COMPOSITE:
+		case TYPTYPE_RANGE:
+		case TYPTYPE_MULTIRANGE:
+			return true;
+		default:
+			return type_is_array(type);
+	}
 }
 
 /* In the memory context that holds the conversion. */
@@ -476,6 +548,7 @@ column_conversion_init(ColumnConversion *column, Oid type, int32 typmod, bool cu
 	column->type = type;
 	column->typlen = get_typlen(type);
 	column->kind = conversion_kind(type);
+	column->inexact = is_inexact(type);
 	if (column->kind == CONVERT_JSONB)
 		column->guard_large = column->expands = true;
 	if (column->kind != CONVERT_OUTPUT)

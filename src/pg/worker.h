@@ -85,6 +85,7 @@ typedef struct ColumnConversion
 	bool		guard_large;	/* or on one that is not small */
 	bool		too_deep;		/* its parts are in one another more often than can be printed */
 	bool		expands;		/* its text can be far larger than the value */
+	bool		inexact;		/* keys take its values otherwise: see row_key_values() */
 	Oid			output_function;
 	FmgrInfo	output;			/* of a base type that is built in */
 	const struct PrintedType *printed;	/* how its text is read; NULL: it stays */
@@ -134,6 +135,14 @@ extern RowValueResult row_convert(const RowConversion *conversion, const Datum *
 extern bool row_convert_some(const RowConversion *conversion, const Datum *datums,
 							 const bool *nulls, const int *positions, int count, Size limit,
 							 SyncArena *scratch, SyncValue *values);
+/*
+ * The values that a row's key is made of: those that were converted, but where different
+ * values of the column can be converted alike, or one value otherwise when something else
+ * was renamed, what tells them apart.  By position, as values[]; complete ones only.
+ */
+extern const SyncValue *row_key_values(const RowConversion *conversion, const Datum *datums,
+									   const bool *nulls, const int *positions, int count,
+									   SyncArena *scratch, const SyncValue *values);
 /* The conversion's settings of a worker's session: formats, time zone, search_path. */
 extern void row_conversion_settings(void);
 /* The same for a while, in a session that is somebody's; an error ends it, too. */
@@ -157,6 +166,7 @@ typedef struct KnownTable
 	/* copy under the stream (recopy.c) */
 	const char *reason;			/* why it is due; NULL: since before this process */
 	uint64_t	shape_end;		/* end of the transaction in which this process set the signature */
+	bool		older_shape;	/* the stream has met another one, which was there before it */
 	struct RecopyStart *start;	/* of a table without identity; NULL: its copy has not begun */
 	TimestampTz next_look;		/* it could not be read: not before then ... */
 	long		pause;			/* ... which is so long after the last look, in ms */
@@ -184,6 +194,11 @@ extern void source_tables_drop_replaced(struct Worker *worker, KnownTable *succe
  * on.  One that has begun begins again.  False: it was due already, and nothing was stored.
  */
 extern bool source_table_mark(struct Worker *worker, KnownTable *known, const char *reason);
+/*
+ * The same where rows may be stored that neither the stream nor the copy meets again,
+ * also of the round that is due and has not begun: always a new one.
+ */
+extern void source_table_mark_anew(struct Worker *worker, KnownTable *known, const char *reason);
 /* a row of the relation, of which the rules read none at its time */
 extern void source_table_passed_over(struct Worker *worker, Oid relid);
 extern bool source_table_is_due(const KnownTable *known);
@@ -219,7 +234,9 @@ typedef struct RelationEntry
 	KnownTable *known;			/* the same as stored */
 	RulesName	name;			/* under which the rules see it; valid ones only */
 	bool		through_root;	/* that is another relation's: partitions share it */
+	Oid			relfilenode;
 	SyncRowType row_type;
+	bool		inexact_key;	/* the identity has inexact columns */
 	char		identity;		/* 'd', 'i', 'f', 'n' as pg_class.relreplident; 'n' also for
 								 * a default without primary key */
 	char	   *signature;		/* relation.c: shape as text */
@@ -229,8 +246,10 @@ typedef struct RelationEntry
 	SyncValue  *old_values;
 
 	/* ends of the last source transactions in which ... */
-	uint64_t	skipped_at;		/* ... a change of it was of no interest */
-	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew */
+	uint64_t	skipped_at;		/* ... a change of it was of no interest, or it got another
+								 * source table */
+	uint64_t	rewritten_at;	/* ... ALTER TABLE wrote its rows anew, */
+	Oid			rewritten_into; /* for the last time into this relation */
 } RelationEntry;
 
 extern void relation_cache_init(struct Worker *worker);
@@ -240,8 +259,8 @@ extern RelationEntry *relation_look(struct Worker *worker, Relation relation);
 extern RelationEntry *relation_entry(struct Worker *worker, Relation relation);
 /* as it was when it was looked at last, or NULL */
 extern RelationEntry *relation_entry_find(Oid relid);
-/* true: not noted of it in the present source transaction before */
-extern bool relation_note_rewritten(struct Worker *worker, Oid relid);
+/* its rows come from the relation new_heap; true: that was not noted before */
+extern bool relation_note_rewritten(struct Worker *worker, Oid relid, Oid new_heap);
 extern void relation_cache_invalidate_all(void);
 /* once after each change that concerns publications */
 extern bool publications_changed(void);
@@ -250,6 +269,8 @@ extern List *relations_touched(struct Worker *worker);
 /* tables to copy: oids in a fixed order; needs a transaction */
 extern List *relations_to_copy(struct Worker *worker);
 extern bool signature_makes_stale(const char *old, const char *new);
+/* of what is stored of the table, which has a signature: the same, and the file counts, too */
+extern bool shape_makes_stale(const SourceTableDoc *doc, const RelationEntry *entry);
 extern Oid	identity_index(Relation relation);
 /* attribute numbers; *identity as in RelationEntry */
 extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
@@ -259,7 +280,7 @@ extern Bitmapset *relation_identity_columns(Relation relation, char *identity);
 /* takes in the shape of the relation; at_end: as the source transaction leaves it */
 extern void table_check_shape(struct Worker *worker, KnownTable *known, RelationEntry *entry,
 							  bool at_end);
-extern void note_rewritten_table(struct Worker *worker, Oid relid);
+extern void note_rewritten_table(struct Worker *worker, Oid relid, Oid new_heap);
 extern bool relation_is_new(struct Worker *worker, Relation relation, const RelationEntry *entry);
 extern void relations_check_after_ddl(struct Worker *worker);
 

@@ -12,12 +12,14 @@ sys.path[:0] = [here, os.path.join(here, '..', 'lib')]
 from frame import CASES, Frame          # noqa: E402
 from stand import Stand                 # noqa: E402
 from suite import Suite                 # noqa: E402
+import broken                           # noqa: E402, F401
 import bugs                             # noqa: E402, F401
 import failover                         # noqa: E402, F401
 import identity                         # noqa: E402, F401
 import operations                       # noqa: E402, F401
 import order                            # noqa: E402, F401
 import parts                            # noqa: E402, F401
+import passed_over                      # noqa: E402, F401
 import recopy                           # noqa: E402, F401
 import replace                          # noqa: E402, F401
 import rows                             # noqa: E402, F401

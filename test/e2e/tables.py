@@ -222,8 +222,7 @@ def no_identity(frame):
     db.wait()
     check('do not reach the buckets' in (db.status()[0]['hint'] or ''), db.status())
     restart_worker(db)
-    db.wait()
-    check('do not reach the buckets' in (db.status()[0]['hint'] or ''), db.status())
+    wait_until(lambda: 'do not reach the buckets' in (db.status()[0]['hint'] or ''), 30, lambda: str(db.status()))
 
 
 @case('a row whose stored copy is missing is read again, whatever its key is')

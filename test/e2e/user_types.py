@@ -65,7 +65,7 @@ def without_mallory(db):
 
 HARMLESS = {'fine': 'fine', 'set': 'set', 'lock and leave': 'lock and leave', 'bytes': 'a\ufffd\ufffd',
             'who': 'mallory, restricted 1, read only 1, path '}
-HARMFUL = ('error', 'cancel', 'memory', 'more memory', 'recurse', 'write', 'lock and fail', 'terminate', 'superuser')
+HARMFUL = ('error', 'error of bytes', 'cancel', 'memory', 'more memory', 'recurse', 'write', 'lock and fail', 'terminate', 'superuser')
 
 
 @case('output functions of foreign types: they run as the owner, and what they raise is the row\'s failure')
@@ -110,6 +110,8 @@ def foreign_code(frame):
         insert('stream')
         verify('copy', 'stream')
         equal(db.status()[0]['rejected_rows'], 2 * each, 'rejected')
+        reasons = {reason for (reason,) in db.sql("SELECT reason FROM pgsync_rejected_rows WHERE row_key LIKE '%error of bytes%'")}
+        equal(reasons, {'column "v" cannot be converted: evil: ? ?'})
         equal(db.status()[0]['pid'], pid, 'the worker went on')
         check(not db.value("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'mallory became superuser')
         equal(db.value('SELECT count(*) FROM evil_log'), 0)
@@ -129,6 +131,9 @@ def foreign_code(frame):
         found = db.sql("SELECT kind, message FROM pgsync_evaluate(%s, 'm.plain', '{\"id\": \"copy error\"}')",
                        (select_all('m.plain'),))
         check(len(found) == 1 and found[0][0] == 'error' and 'column "v"' in found[0][1] and 'evil: error' in found[0][1], found)
+        found = db.value("SELECT message FROM pgsync_evaluate(%s, 'm.plain', '{\"id\": \"copy error of bytes\"}')",
+                         (select_all('m.plain'),))
+        check('evil: ? ?' in found, found)
 
 
 @case('an output function that does not end is ended, and the rows behind it come')
@@ -351,6 +356,35 @@ def limits(frame):
     equal(sorted(got), [f'{way} {what}' for way in ('copy', 'stream') for what in ('bytes', 'null')])
     equal(got['copy null']['a'], '[' + ','.join(['null'] * 1000) + ']')
     equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (18, pid))
+
+
+@case('types of millions of attributes, and values deeper than can be printed: rows behind them come')
+def wide_types(frame):
+    # a few types, each with forty attributes of the one before
+    wide = 'CREATE TYPE x0 AS (i int);' + ''.join(
+        f'CREATE TYPE x{n + 1} AS ({", ".join(f"w{i} x{n}" for i in range(40))});' for n in range(4))
+    db = frame.database(wide + """
+        CREATE FUNCTION deepest() RETURNS tsquery LANGUAGE plpgsql AS
+            $$ DECLARE q tsquery = '!a'; BEGIN FOR i IN 1..14 LOOP q = ts_rewrite(q, 'a'::tsquery, q); END LOOP; RETURN q; END $$;
+        CREATE TABLE t (id text PRIMARY KEY, x x4, q tsquery[])""")
+
+    def insert(way):
+        db.sql(f"INSERT INTO t (id, q) VALUES ('{way} deep', ARRAY[deepest()]), ('{way} fine', ARRAY['!a'::tsquery])")
+        db.sql(f"UPDATE t SET x.w1.w2.w3.w4.i = 5 WHERE id = '{way} fine'")
+
+    insert('copy')
+    db.deploy(CUSTOM + select_all('t'))
+    db.start()
+    with own_memory(db, 100_000_000):
+        db.wait_served()
+        pid = db.status()[0]['pid']
+        insert('stream')
+        db.wait()
+    got = rows(db, 't')
+    equal({i: row['q'] for i, row in got.items()}, dict.fromkeys(['copy fine', 'stream fine'], '["!\'a\'"]'))
+    for row in got.values():
+        equal(json.loads(row['x'])['w1']['w2']['w3']['w4'], {'i': 5})
+    equal((db.status()[0]['rejected_rows'], db.status()[0]['pid']), (2, pid))
 
 
 # ---------------------------------------------------------------- settings and encodings

@@ -55,6 +55,8 @@ evil_out(PG_FUNCTION_ARGS)
 
 	if (strcmp(what, "error") == 0)
 		ereport(ERROR, (errmsg("evil: %s", what)));
+	if (strcmp(what, "error of bytes") == 0)
+		ereport(ERROR, (errmsg("evil: \xc3 \xf0")));
 	if (strcmp(what, "cancel") == 0)
 		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED), errmsg("evil: %s", what)));
 	if (strcmp(what, "memory") == 0)

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "printed.h"
 
@@ -257,6 +258,57 @@ test_limit(void **state)
 	assert_int_equal(read_value(&array, &limited, "{(1),(2),(3),(4),(5)}").type, SYNC_UNDEFINED);
 }
 
+/* what is read as a number can be any text, where fields and attributes do not belong together */
+static void
+test_many_spaces(void **state)
+{
+	size_t		len = 1000 * 1000;
+	char	   *s = arena_alloc(arena, len + 1);
+	clock_t		start;
+
+	(void) state;
+	assert_int_equal(read_value(&integer, &legacy, "  12 \t\n ").integer, 12);
+	assert_true(read_value(&real, &legacy, " 1.5\xc2\xa0").real == 1.5);
+	expect(&integer, "1 5 ", "1 5 ");
+	memset(s, ' ', len);
+	s[0] = s[len - 1] = '1';
+	s[len] = '\0';
+	start = clock();
+	expect(&integer, s, s);
+	assert_true(clock() - start < 10 * CLOCKS_PER_SEC);
+}
+
+/* a type can have far more attributes than its values have fields */
+static void
+test_many_attributes(void **state)
+{
+	enum
+	{
+		ATTRIBUTES = 1600, VALUES = 20000
+	};
+	SyncString	names[ATTRIBUTES];
+	const PrintedType *members[ATTRIBUTES];
+	const PrintedType composite = {.kind = PRINTED_COMPOSITE,.member_count = ATTRIBUTES,
+	.names = names,.members = members};
+	const PrintedType array = {.kind = PRINTED_ARRAY,.delimiter = ',',.element = &composite};
+	SyncBuffer	text;
+	size_t		used;
+
+	(void) state;
+	for (int i = 0; i < ATTRIBUTES; i++)
+	{
+		names[i] = sync_string_literal("a");
+		members[i] = &plain;
+	}
+	buffer_init(&text, arena, 4 * VALUES + 2);
+	for (int i = 0; i < VALUES; i++)
+		buffer_append(&text, i == 0 ? "{(1)" : ",(1)", 4);
+	buffer_append(&text, "}", 2);
+	used = arena_used(arena);
+	assert_int_equal(read_value(&array, &legacy, text.data).type, SYNC_TEXT);
+	assert_true(arena_used(arena) - used < 40 * text.len);
+}
+
 /* every beginning of a text, and every text with a character changed, is read to an end */
 static void
 test_mutilated(void **state)
@@ -318,6 +370,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_depth, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_spaces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_attributes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mutilated, setup, teardown),
 	};
 
