@@ -265,7 +265,7 @@ pgsync_stop(PG_FUNCTION_ARGS)
 	else
 	{
 		database_switch_set(MyDatabaseId, drop_slot ? DATABASE_NONE : DATABASE_OFF);
-		recheck_at_commit(InvalidOid);
+		stop_at_commit(MyDatabaseId);
 		done = IsTransactionBlock() ? "to be stopped when this transaction commits" : "stopped";
 	}
 

@@ -55,6 +55,7 @@ static ProcessUtility_hook_type previous_process_utility_hook = NULL;
 /* what is to be done when the current transaction ends */
 static bool recheck_wanted = false;
 static Oid	retry_database = InvalidOid;
+static Oid	stopped_database = InvalidOid;
 static bool holding = false;
 
 /* the last commit whose end this backend has told the workers */
@@ -66,6 +67,17 @@ recheck_at_commit(Oid database)
 	recheck_wanted = true;
 	if (OidIsValid(database))
 		retry_database = database;
+}
+
+/*
+ * The launcher looks at the switch as it is then: were it to end the workers,
+ * a start that follows at once would leave them running with old settings.
+ */
+void
+stop_at_commit(Oid database)
+{
+	recheck_wanted = true;
+	stopped_database = database;
 }
 
 /* ---------------------------------------------------------------- holding a database */
@@ -456,6 +468,8 @@ transaction_ended(XactEvent event, void *arg)
 				told_commit_end = XactLastCommitEnd;
 				wake_idle_workers(shared, told_commit_end);
 			}
+			if (OidIsValid(stopped_database))
+				workers_terminate(shared, stopped_database, 0);
 			if (OidIsValid(retry_database))
 				worker_retry(shared, retry_database);
 			else if (recheck_wanted)
@@ -477,6 +491,7 @@ transaction_ended(XactEvent event, void *arg)
 		release_holds(shared);
 	recheck_wanted = false;
 	retry_database = InvalidOid;
+	stopped_database = InvalidOid;
 }
 
 void

@@ -50,6 +50,7 @@ extern DatabaseState *database_states_read(MemoryContext context, int *count);
 extern void hooks_init(void);
 /* When this transaction commits: the launcher looks again, and retries database if valid. */
 extern void recheck_at_commit(Oid database);
+extern void stop_at_commit(Oid database);
 
 /* launcher.c */
 extern void launcher_init(void);

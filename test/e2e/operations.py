@@ -276,6 +276,20 @@ def moved(frame):
     db.mongo.client.drop_database(old)
 
 
+@case('stop and start, in one statement or at once after each other: the workers start anew')
+def restarted(frame):
+    db = frame.replicating(T, select_all('t'))
+
+    def running():
+        return wait_until(lambda: [s['pid'] for s in db.status() if s['phase'] == 'streaming' and s['pid']], 60,
+                          lambda: db.status(), 0.02)[0]
+    for statements in [['SELECT pgsync_stop(), pgsync_start()']] * 5 + [['SELECT pgsync_stop()', 'SELECT pgsync_start()']] * 15:
+        pid = running()
+        for statement in statements:
+            db.sql(statement)
+        wait_until(lambda: running() != pid, 10, lambda: f'process {pid} is replaced: {db.status()}', 0.02)
+
+
 @case('a stream that goes away under its worker: status forgets it')
 def emptied(frame):
     db = frame.replicating(T, select_all('t'))
