@@ -64,6 +64,8 @@ extern void stand_run(Stand *stand, MongoJobFunction function, void *arg);	/* mu
 extern int32_t stand_deploy(Stand *stand, const char *content);
 extern void stand_open(Stand *stand, int32_t stream_id);
 extern void stand_write(Stand *stand, const WriterOptions *options);	/* starts the writer */
+/* the process dies, and the next one opens stream 1 and writes */
+extern void stand_start_again(Stand *stand, const WriterOptions *options);
 
 /* batches: items are added to stand->batch, which is made if need be */
 extern WriteItem *add(Stand *stand, WriteItemKind kind, uint64_t lsn);

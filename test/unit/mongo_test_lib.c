@@ -186,6 +186,15 @@ stand_write(Stand *stand, const WriterOptions *options)
 	assert_true(writer_start(stand->thread, stand->stream, options ? options : &none));
 }
 
+void
+stand_start_again(Stand *stand, const WriterOptions *options)
+{
+	stand_stop(stand);
+	stand_start(stand);
+	stand_open(stand, 1);
+	stand_write(stand, options);
+}
+
 /* ---------------------------------------------------------------- set-up of a test */
 
 int

@@ -44,16 +44,6 @@ states(Stand *stand, const char *filter)
 	return count_documents(stand, "pgsync_row_state_1", filter);
 }
 
-/* The process dies, and the next one opens the stream. */
-static void
-start_again(Stand *stand, const WriterOptions *options)
-{
-	stand_stop(stand);
-	stand_start(stand);
-	stand_open(stand, 1);
-	stand_write(stand, options);
-}
-
 /* ---------------------------------------------------------------- documents */
 
 static void
@@ -74,7 +64,7 @@ test_table_documents(void **state)
 	doc->replaced_by = other;
 	commit(stand, 0x200);
 	stored(stand);
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	assert_int_equal(stand->stream->table_count, 1);
 	read = &stand->stream->tables[0];
 	assert_true(read->stale);
@@ -90,7 +80,7 @@ test_table_documents(void **state)
 	add_round(stand, WRITE_TABLE, table, 1, false);
 	commit(stand, 0x300);
 	stored(stand);
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	read = &stand->stream->tables[0];
 	assert_false(read->stale || read->ignored_changes || read->replaced);
 	assert_true(read->copy_round == 1 && read->signature_lsn == STREAM_LSN_NONE);
@@ -99,7 +89,7 @@ test_table_documents(void **state)
 	command(stand, UPDATE("pgsync_tables", "{}",
 						  "{\"$unset\": {\"copy_round\": 1, \"signature_lsn\": 1, "
 						  "\"ignored_changes\": 1, \"replaced_by\": 1}}"));
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	read = &stand->stream->tables[0];
 	assert_true(read->copy_round == 0 && read->signature_lsn == STREAM_LSN_NONE);
 	assert_false(read->stale || read->ignored_changes || read->replaced);
@@ -575,7 +565,7 @@ test_activation_waits(void **state)
 	assert_int_equal(progress.stored_lsn, 0x200);
 	assert_field(stand, "sync_rules", "{}", "state", "\"PROCESSING\"");
 	/* so in the next process */
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	assert_int_equal(stream_stored_lsn(stand->stream), 0x200);
 	add_incomplete(stand, WRITE_KEEPALIVE, 0x210);
 	assert_false(stored(stand).active);

@@ -45,15 +45,6 @@ entries(Stand *stand, const char *filter)
 	return count_documents(stand, "pgsync_rejected_rows", filter);
 }
 
-static void
-start_again(Stand *stand, const WriterOptions *options)
-{
-	stand_stop(stand);
-	stand_start(stand);
-	stand_open(stand, 1);
-	stand_write(stand, options);
-}
-
 static StorageListRejected
 list(Stand *stand)
 {
@@ -86,7 +77,7 @@ test_recorded_and_removed(void **state)
 	assert_int_equal(entries(stand, "{}"), 4);
 
 	/* another process sees them, and goes on with them */
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	all = list(stand);
 	assert_int_equal(all.count, 4);
 	for (size_t i = 0; i < all.count; i++)
@@ -161,7 +152,7 @@ test_ends_of_tables(void **state)
 	put(stand, ROW_RECOPY, table[2], "b", false)->round = 1;
 	add(stand, WRITE_CHUNK_END, 0x500);
 	stored(stand);
-	start_again(stand, NULL);
+	stand_start_again(stand, NULL);
 	item = add_table(stand, WRITE_TABLE_SWEEP, table[2], true);
 	item->table_doc->copy_round = 1;
 	stored(stand);
@@ -206,7 +197,7 @@ test_bound(void **state)
 		if (i == 2)
 			assert_int_equal(entries(stand, "{\"key\": {\"$in\": [\"r0\", \"r101\", \"r1100\"]}}"), 2);
 		if (i != 1)
-			start_again(stand, NULL);
+			stand_start_again(stand, NULL);
 	}
 	assert_int_equal(entries(stand, "{\"key\": {\"$in\": [\"r2599\", \"r2600\", \"r3599\"]}}"), 2);
 	begin(stand, lsn);
@@ -227,7 +218,7 @@ test_counted_once(void **state)
 	WriterOptions small = {.served = true, .max_documents = 7};
 	char		id[16];
 
-	start_again(stand, &small);
+	stand_start_again(stand, &small);
 	begin(stand, 0x200);
 	for (int i = 0; i < 100; i++)
 	{
